@@ -1,0 +1,193 @@
+#include "bench/grid_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace firesteel {
+namespace {
+
+// The median over a cell's repeats of what `figure` gives; repeats without it do not count.
+template <typename Figure>
+std::optional<double> MedianOf(const GridCell& cell, Figure figure) {
+  std::vector<double> samples;
+  for (const ServeMetrics& run : cell.runs) {
+    if (const std::optional<double> value = figure(run)) samples.push_back(*value);
+  }
+  return Median(std::move(samples));
+}
+
+std::optional<double> OutputSpeed(const GridCell& cell) {
+  return MedianOf(cell, [](const ServeMetrics& m) -> std::optional<double> {
+    if (m.output_tokens == 0) return std::nullopt;
+    return m.output_tokens_per_s;
+  });
+}
+
+std::optional<double> Latency(const GridCell& cell, Statistics ServeMetrics::*which,
+                              double Statistics::*figure) {
+  return MedianOf(cell, [=](const ServeMetrics& m) -> std::optional<double> {
+    if ((m.*which).count == 0) return std::nullopt;
+    return m.*which.*figure;
+  });
+}
+
+// Over all repeats together: the counters add up, and so no median is wanted.
+SpecCounters TotalSpec(const GridCell& cell) {
+  SpecCounters total;
+  for (const ServeMetrics& run : cell.runs) {
+    if (!run.spec) continue;
+    total.drafts += run.spec->drafts;
+    total.draft_tokens += run.spec->draft_tokens;
+    total.accepted_tokens += run.spec->accepted_tokens;
+  }
+  return total;
+}
+
+// Against the first configuration at the same concurrency.
+std::optional<double> Speedup(const GridReport& report, const GridCell& cell) {
+  for (const GridCell& baseline : report.cells) {
+    if (baseline.configuration != report.cells.front().configuration ||
+        baseline.concurrency != cell.concurrency)
+      continue;
+    const std::optional<double> ours = OutputSpeed(cell);
+    const std::optional<double> theirs = OutputSpeed(baseline);
+    if (ours && theirs && *theirs > 0) return *ours / *theirs;
+  }
+  return std::nullopt;
+}
+
+Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+std::string Show(const std::optional<double>& value, const char* format) {
+  return value ? fmt::format(fmt::runtime(format), *value) : "-";
+}
+
+std::string CostLines(const GridReport& report) {
+  std::string out;
+  std::string last;
+  bool ballast = false;
+  for (const GridCell& cell : report.cells) {
+    if (cell.configuration == last) continue;
+    last = cell.configuration;
+    ballast |= cell.server.ballast_bytes > 0;
+    out += fmt::format("{}: {}", cell.configuration, FormatCost(cell.server));
+    if (cell.server.draft_bytes > 0 && cell.server.target_bytes > 0) {
+      out += fmt::format(" ({:.1f} % of a target step)",
+                         100.0 * static_cast<double>(cell.server.draft_bytes) /
+                             static_cast<double>(cell.server.target_bytes));
+    }
+    out += '\n';
+  }
+  if (ballast) {
+    out +=
+        "The target carries ballast: layers whose output is exactly zero, which are read and "
+        "computed like any other.\n"
+        "Tokens and acceptance are those of the small model, the cost of a step is that of a large "
+        "one.\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+void IdentityCheck::Add(const std::vector<RequestRecord>& records, GridCell* cell) {
+  const auto differ = [&](std::string how) {
+    cell->ids_equal = false;
+    if (cell->difference.empty()) cell->difference = std::move(how);
+  };
+  for (const RequestRecord& record : records) {
+    if (!record.ok()) {
+      differ(fmt::format("prompt {}: the request failed: {}", record.prompt_id, record.error));
+      continue;
+    }
+    if (!record.token_ids) {
+      differ(fmt::format("prompt {}: the server gave no output ids", record.prompt_id));
+      continue;
+    }
+    const auto [entry, is_reference] = reference_.try_emplace(record.prompt_id, *record.token_ids);
+    if (is_reference) continue;
+    ++cell->prompts_compared;
+    const std::vector<int32_t>& expected = entry->second;
+    const std::vector<int32_t>& found = *record.token_ids;
+    if (found == expected) continue;
+    const size_t at = static_cast<size_t>(
+        std::mismatch(expected.begin(), expected.end(), found.begin(), found.end()).first -
+        expected.begin());
+    const auto id_at = [at](const std::vector<int32_t>& ids) {
+      return at < ids.size() ? std::to_string(ids[at]) : std::string("the end");
+    };
+    differ(fmt::format("prompt {}: output token {} is {}, expected {}", record.prompt_id, at,
+                       id_at(found), id_at(expected)));
+  }
+}
+
+bool GridReport::AllIdsEqual() const {
+  return !cells.empty() && std::all_of(cells.begin(), cells.end(),
+                                       [](const GridCell& cell) { return cell.ids_equal; });
+}
+
+size_t GridReport::NumPrompts() const {
+  size_t most = 0;
+  for (const GridCell& cell : cells) {
+    for (const ServeMetrics& run : cell.runs) most = std::max(most, run.completed + run.failed);
+  }
+  return most;
+}
+
+Json GridSummaryJson(const GridReport& report) {
+  Json list = Json::array();
+  for (const GridCell& cell : report.cells) {
+    const SpecCounters spec = TotalSpec(cell);
+    Json json;
+    json["model"] = cell.server.model;
+    json["method"] = cell.server.spec_method;
+    json["concurrency"] = cell.concurrency;
+    json["spec_tokens"] = cell.server.spec_tokens;
+    json["output_tokens_per_s"] = OrNull(OutputSpeed(cell));
+    json["speedup"] = OrNull(Speedup(report, cell));
+    json["acceptance_length"] = OrNull(spec.AcceptanceLength());
+    json["acceptance_rate"] = OrNull(spec.AcceptanceRate());
+    json["ttft_ms"] =
+        Json{{"mean", OrNull(Latency(cell, &ServeMetrics::ttft_ms, &Statistics::mean))},
+             {"p99", OrNull(Latency(cell, &ServeMetrics::ttft_ms, &Statistics::p99))}};
+    json["tpot_ms"] =
+        Json{{"mean", OrNull(Latency(cell, &ServeMetrics::tpot_ms, &Statistics::mean))},
+             {"p99", OrNull(Latency(cell, &ServeMetrics::tpot_ms, &Statistics::p99))}};
+    json["ids_equal"] = cell.ids_equal;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+std::string FormatGridReport(const GridReport& report) {
+  size_t width = std::string_view("method").size();
+  for (const GridCell& cell : report.cells) width = std::max(width, cell.configuration.size());
+  std::string out = fmt::format("{:<{}}  {:>11}  {:>9}  {:>7}  {:>10}  {:>10}  {:>9}  {:>9}  {}\n",
+                                "method", width, "concurrency", "out tok/s", "speedup",
+                                "acc length", "acc rate %", "TTFT ms", "TPOT ms", "ids equal");
+  for (const GridCell& cell : report.cells) {
+    const SpecCounters spec = TotalSpec(cell);
+    const std::optional<double> rate = spec.AcceptanceRate();
+    out +=
+        fmt::format("{:<{}}  {:>11}  {:>9}  {:>7}  {:>10}  {:>10}  {:>9}  {:>9}  {}\n",
+                    cell.configuration, width, cell.concurrency, Show(OutputSpeed(cell), "{:.1f}"),
+                    Show(Speedup(report, cell), "{:.2f}x"), Show(spec.AcceptanceLength(), "{:.2f}"),
+                    Show(rate ? std::optional<double>(100 * *rate) : std::nullopt, "{:.1f}"),
+                    Show(Latency(cell, &ServeMetrics::ttft_ms, &Statistics::mean), "{:.1f}"),
+                    Show(Latency(cell, &ServeMetrics::tpot_ms, &Statistics::mean), "{:.2f}"),
+                    cell.ids_equal ? "yes" : "no");
+  }
+  out += '\n' + CostLines(report) + '\n';
+  for (const GridCell& cell : report.cells) {
+    if (!cell.ids_equal) {
+      out += fmt::format("{} at concurrency {}: {}\n", cell.configuration, cell.concurrency,
+                         cell.difference);
+    }
+  }
+  out += fmt::format("all output ids equal: {} ({} prompts × {} cells)\n",
+                     report.AllIdsEqual() ? "yes" : "no", report.NumPrompts(), report.cells.size());
+  return out;
+}
+
+}  // namespace firesteel

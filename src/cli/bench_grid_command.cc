@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+
+#include "bench/grid.h"
+#include "bench/grid_config.h"
+#include "cli/commands.h"
+#include "cli/progress_bar.h"
+#include "cli/signal_watcher.h"
+
+namespace firesteel {
+namespace {
+
+constexpr char kDefaultGrid[] = "grids/demo.yaml";
+constexpr char kDefaultOutput[] = "out/grid";
+
+Status Run(const FlagValues& values, bool* ids_equal) {
+  FS_ASSIGN(const GridConfig config,
+            ReadGridConfig(values.positional.empty() ? kDefaultGrid : values.positional));
+  std::error_code error;
+  const std::filesystem::path binary = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return Internal(fmt::format("/proc/self/exe: {}", error.message()));
+
+  std::atomic<bool> stop = false;
+  SignalWatcher signals([&](int times) {
+    // Servers die with this process.
+    if (times > 1) std::_Exit(kExitFailed);
+    stop = true;
+  });
+  ProgressBar bar = ProgressBar::ToStderr();
+  GridRun run;
+  run.binary = binary.string();
+  run.output_dir = values.Has("--output") ? values.Text("--output") : kDefaultOutput;
+  run.progress = [&](const std::string& phase, double fraction) { bar.Update(phase, fraction); };
+  run.stop = &stop;
+  FS_ASSIGN(const GridReport report, RunGrid(config, run));
+  bar.Finish();
+  fmt::print("{}wrote {}/summary.json\n", FormatGridReport(report), run.output_dir);
+  *ids_equal = report.AllIdsEqual();
+  return {};
+}
+
+}  // namespace
+
+CommandSpec BenchGridCommandSpec() {
+  return {
+      .name = "bench grid",
+      .summary =
+          "Compare configurations of the server at several levels of concurrency, and check that "
+          "their outputs agree",
+      .positional = "FILE",
+      .positional_help = fmt::format("what to compare, as YAML [default: {}]", kDefaultGrid),
+      .flags = {{"--output", FlagKind::kValue, "DIR", kDefaultOutput, "where results go", {"-o"}}},
+      .has_config = false};
+}
+
+int BenchGridCommand(const std::vector<std::string>& args) {
+  const CommandSpec command = BenchGridCommandSpec();
+  FlagValues values;
+  if (const auto exit_code = BeginCommand(command, args, &values)) return *exit_code;
+  bool ids_equal = false;
+  const Status status = Run(values, &ids_equal);
+  if (!status.ok()) return FinishCommand(command, status);
+  return ids_equal ? kExitOk : kExitFailed;
+}
+
+}  // namespace firesteel

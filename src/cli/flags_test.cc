@@ -1,0 +1,564 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/mapped_file.h"
+#include "cli/bench_serve_flags.h"
+#include "cli/command_line.h"
+#include "cli/demo_model.h"
+#include "cli/drafter_fit.h"
+#include "cli/engine_flags.h"
+#include "cli/sampling_flags.h"
+#include "cli/server_flags.h"
+
+namespace firesteel {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+using Words = std::vector<std::string>;
+
+const Words& Methods() {
+  static const Words methods = {"none", "ngram", "dspark"};
+  return methods;
+}
+
+CommandSpec Serve() {
+  CommandSpec command{.name = "serve",
+                      .summary = "Serve.",
+                      .positional = "MODEL",
+                      .positional_help = "m",
+                      .flags = ServerFlags()};
+  const auto engine = EngineFlags(Methods());
+  command.flags.insert(command.flags.end(), engine.begin(), engine.end());
+  return command;
+}
+
+struct Parsed {
+  EngineOptions engine;
+  ServerOptions server;
+  Words notes;
+};
+
+Result<Parsed> ParseServe(const Words& args) {
+  FS_ASSIGN(const FlagValues values, ParseCommandLine(Serve(), args));
+  Parsed parsed;
+  parsed.notes = values.notes;
+  FS_ASSIGN(parsed.engine, ReadEngineFlags(values, Methods(), &parsed.notes));
+  FS_ASSIGN(parsed.server, ReadServerFlags(values));
+  return parsed;
+}
+
+TEST(ServeFlagsTest, DefaultsAreThoseOfTheOptions) {
+  const auto p = ParseServe({"models/x"});
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  const EngineOptions d;
+  EXPECT_EQ(p->engine.model, "models/x");
+  EXPECT_EQ(p->engine.speculation.method, "none");
+  EXPECT_EQ(p->engine.max_num_seqs, d.max_num_seqs);
+  EXPECT_EQ(p->engine.block_size, d.block_size);
+  EXPECT_TRUE(p->engine.enable_prefix_caching);
+  EXPECT_TRUE(p->engine.warmup);
+  EXPECT_EQ(p->server.port, 8000);
+  EXPECT_THAT(p->notes, IsEmpty());
+}
+
+TEST(ServeFlagsTest, EveryFlagArrives) {
+  const auto p = ParseServe({"--host",
+                             "::1",
+                             "--port=0",
+                             "m",
+                             "--served-model-name",
+                             "a",
+                             "b",
+                             "--api-key",
+                             "k",
+                             "--weight-dtype",
+                             "float32",
+                             "--kv-cache-dtype",
+                             "fp8_e4m3",
+                             "--block-size",
+                             "64",
+                             "--max-model-len",
+                             "32K",
+                             "--max-num-seqs",
+                             "7",
+                             "--max_num_batched_tokens=2k",
+                             "--kv-cache-memory-bytes",
+                             "1GiB",
+                             "--no-enable-prefix-caching",
+                             "--long-prefill-token-threshold",
+                             "99",
+                             "--max-long-partial-prefills",
+                             "3",
+                             "--max-queue",
+                             "5",
+                             "--threads",
+                             "2",
+                             "--no-warmup",
+                             "--ballast-layers",
+                             "4:49152",
+                             "--spec-method",
+                             "dspark",
+                             "--spec-model",
+                             "d",
+                             "--spec-tokens",
+                             "5",
+                             "--spec-verify",
+                             "match",
+                             "--spec-confidence-threshold",
+                             "0.25",
+                             "--spec-ballast-layers",
+                             "2",
+                             "--plant-wrong-accepts",
+                             "1",
+                             "--chat-template",
+                             "{{ messages }}",
+                             "--drain-timeout-ms",
+                             "10",
+                             "--max-connections",
+                             "3"});
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  const EngineOptions& e = p->engine;
+  EXPECT_EQ(e.model, "m");
+  EXPECT_EQ(e.weight_dtype, "float32");
+  EXPECT_EQ(e.kv_cache_dtype, "fp8");
+  EXPECT_EQ(e.block_size, 64);
+  EXPECT_EQ(e.max_model_len, 32 * 1024);
+  EXPECT_EQ(e.max_num_seqs, 7);
+  EXPECT_EQ(e.max_num_batched_tokens, 2000);
+  EXPECT_EQ(e.kv_cache_memory_bytes, int64_t{1} << 30);
+  EXPECT_FALSE(e.enable_prefix_caching);
+  EXPECT_EQ(e.long_prefill_token_threshold, 99);
+  EXPECT_EQ(e.max_long_partial_prefills, 3);
+  EXPECT_EQ(e.max_queue, 5);
+  EXPECT_EQ(e.threads, 2);
+  EXPECT_FALSE(e.warmup);
+  EXPECT_EQ(e.ballast_layers, 4);
+  EXPECT_EQ(e.ballast_width, 49152);
+  EXPECT_EQ(e.plant_wrong_accepts, 1);
+  EXPECT_EQ(e.speculation.method, "dspark");
+  EXPECT_EQ(e.speculation.model, "d");
+  EXPECT_EQ(e.speculation.tokens, 5);
+  EXPECT_EQ(e.speculation.verify, "match");
+  EXPECT_EQ(e.speculation.confidence_threshold, 0.25);
+  EXPECT_EQ(e.speculation.ballast_layers, 2);
+  EXPECT_EQ(p->server.host, "::1");
+  EXPECT_EQ(p->server.port, 0);
+  EXPECT_THAT(p->server.served_model_names, ElementsAre("a", "b"));
+  EXPECT_EQ(p->server.api_key, "k");
+  EXPECT_EQ(p->server.chat_template, "{{ messages }}");
+  EXPECT_EQ(p->server.drain_timeout_ms, 10);
+  EXPECT_EQ(p->server.max_connections, 3);
+}
+
+TEST(ServeFlagsTest, AVllmLaunchLineWorks) {
+  const auto p = ParseServe(
+      {"/models/Qwen3-4B",
+       "--tensor-parallel-size",
+       "8",
+       "--trust-remote-code",
+       "--kv-cache-dtype",
+       "fp8",
+       "--block-size",
+       "256",
+       "--max-model-len",
+       "auto",
+       "--no-disable-hybrid-kv-cache-manager",
+       "--disable-uvicorn-access-log",
+       "--tokenizer-mode",
+       "deepseek_v4",
+       "--reasoning-parser",
+       "deepseek_v4",
+       "--tool-call-parser",
+       "x",
+       "--enable-chunked-prefill",
+       "--speculative-config",
+       R"({"method":"dspark","model":"/d","num_speculative_tokens":5,"draft_sample_method":"greedy"})"});
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  EXPECT_EQ(p->engine.speculation.method, "dspark");
+  EXPECT_EQ(p->engine.speculation.model, "/d");
+  EXPECT_EQ(p->engine.speculation.tokens, 5);
+  EXPECT_EQ(p->engine.speculation.config_json, R"({"draft_sample_method":"greedy"})");
+  EXPECT_EQ(p->engine.max_model_len, 0);
+  EXPECT_EQ(p->notes.size(), 8u);
+  for (const std::string& note : p->notes) EXPECT_THAT(note, HasSubstr("has no effect here"));
+}
+
+TEST(ServeFlagsTest, AnSglangLaunchLineWorks) {
+  const auto p =
+      ParseServe({"--model-path", "/m", "--tp", "1", "--speculative-algorithm", "DSPARK",
+                  "--speculative-draft-model-path", "/d", "--speculative-num-draft-tokens", "8",
+                  "--disable-radix-cache", "--context-length", "4096", "--mem-fraction-static",
+                  "0.8", "--speculative-eagle-topk", "1"});
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  EXPECT_EQ(p->engine.model, "/m");
+  EXPECT_EQ(p->engine.speculation.method, "dspark");
+  EXPECT_EQ(p->engine.speculation.model, "/d");
+  EXPECT_EQ(p->engine.speculation.tokens, 7);
+  EXPECT_FALSE(p->engine.enable_prefix_caching);
+  EXPECT_EQ(p->engine.max_model_len, 4096);
+  const auto own = ParseServe({"/m", "--speculative-algorithm", "DSPARK"});
+  ASSERT_TRUE(own.ok());
+  EXPECT_EQ(own->engine.speculation.model, "/m");
+  const auto none = ParseServe({"/m", "--speculative-algorithm", "NONE"});
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(none->engine.speculation.method, "none");
+}
+
+TEST(ServeFlagsTest, BadCommandLinesSayWhatIsWrong) {
+  const struct {
+    Words args;
+    const char* message;
+  } kCases[] = {
+      {{"--prot", "1"}, "unknown flag --prot, did you mean --port?"},
+      {{"--spec-metod", "none"}, "unknown flag --spec-metod, did you mean --spec-method?"},
+      {{"--no-warmpu"}, "did you mean --no-warmup?"},
+      {{"--quite-another-thing"}, "unknown flag --quite-another-thing, see firesteel serve --help"},
+      {{"a", "b"}, "unexpected argument b after MODEL a"},
+      {{"--port"}, "--port needs a value"},
+      {{"--host", "--port", "1"}, "--host needs a value, found --port"},
+      {{"--port", "x"}, "--port is x, expected an integer from 0 to 65535"},
+      {{"--port", "70000"}, "--port is 70000"},
+      {{"--port", "1.5"}, "--port is 1.5"},
+      {{"--port", ""}, "--port is"},
+      {{"--host", ""}, "--host is empty"},
+      {{"--block-size", "17"}, "--block-size is 17, expected a multiple of 16"},
+      {{"--block-size", "0"}, "--block-size is 0"},
+      {{"--max-num-seqs", "0"}, "--max-num-seqs is 0, expected an integer from 1"},
+      {{"--max-model-len", "long"}, "--max-model-len is long"},
+      {{"--kv-cache-dtype", "int4"},
+       "--kv-cache-dtype is int4, expected one of auto, float32, bfloat16, fp8"},
+      {{"--weight-dtype", "int8"}, "--weight-dtype int8 is not in this version"},
+      {{"--weight-dtype", "half"}, "--weight-dtype is half, expected one of"},
+      {{"--ballast-layers", "4:"}, "--ballast-layers is 4:, expected N or N:WIDTH"},
+      {{"--ballast-layers", "-1"}, "--ballast-layers is -1"},
+      {{"--ballast-layers", "4:0"}, "--ballast-layers is 4:0"},
+      {{"--threads", "-2"}, "--threads is -2"},
+      {{"--kv-cache-memory-bytes", "1Q"}, "--kv-cache-memory-bytes is 1Q"},
+      {{"--kv-cache-memory-bytes", "99999999999999T"},
+       "--kv-cache-memory-bytes is 99999999999999T"},
+      {{"--spec-method", "eagle3"},
+       "--spec-method eagle3 is not in this version, which has auto, none, ngram, dspark"},
+      {{"--spec-method", "guess"},
+       "--spec-method is guess, expected one of auto, none, ngram, dspark"},
+      {{"--spec-tokens", "0"}, "--spec-tokens is 0"},
+      {{"--spec-verify", "block"}, "--spec-verify block is not in this version"},
+      {{"--spec-verify", "maybe"}, "--spec-verify is maybe, expected one of"},
+      {{"--spec-confidence-threshold", "1.5"},
+       "--spec-confidence-threshold is 1.5, expected a number from 0 to 1"},
+      {{"--spec-confidence-threshold", "nan"}, "--spec-confidence-threshold is nan"},
+      {{"--spec-k-by-load", "1:7"}, "--spec-k-by-load is not in this version"},
+      {{"--spec-min-batch", "4"}, "--spec-min-batch is not in this version"},
+      {{"--spec-synthetic-acceptance", "0.5"},
+       "--spec-synthetic-acceptance is not in this version"},
+      {{"--profile-cache", "d"}, "--profile-cache is not in this version"},
+      {{"--weight-cache", "d"}, "--weight-cache is not in this version"},
+      {{"--speculative-config", "{"}, "--speculative-config: is not valid JSON"},
+      {{"--speculative-config", "[1]"}, "--speculative-config: is not a JSON object"},
+      {{"--speculative-config", R"({"method":"medusa"})"},
+       "--speculative-config: method medusa is not in this version"},
+      {{"--speculative-config", R"({"method":7})"}, "method is 7, expected a string"},
+      {{"--speculative-config", R"({"method":"ngram","num_speculative_tokens":0})"},
+       "num_speculative_tokens is 0"},
+      {{"--speculative-algorithm", "EAGLE"}, "--speculative-algorithm mtp is not in this version"},
+      {{"--speculative-algorithm", "DSPARK", "--speculative-num-draft-tokens", "1"},
+       "--speculative-num-draft-tokens is 1"},
+      {{"--speculative-num-draft-tokens", "8"},
+       "--speculative-num-draft-tokens needs --speculative-algorithm"},
+      {{"--spec-method", "ngram", "--speculative-config", "{}"}, "both describe speculation"},
+      {{"m", "--model", "n"}, "MODEL is m and --model is n"},
+      {{"--chat-template", "/absent.jinja"}, "/absent.jinja"},
+      {{"--config", "/absent.yaml"}, "/absent.yaml"},
+      {{"--warmup=maybe"}, "--warmup is maybe, expected --warmup or --no-warmup alone"},
+  };
+  for (const auto& c : kCases) {
+    const auto p = ParseServe(c.args);
+    ASSERT_FALSE(p.ok()) << ::testing::PrintToString(c.args);
+    EXPECT_THAT(p.status().message(), HasSubstr(c.message)) << ::testing::PrintToString(c.args);
+    EXPECT_THAT(p.status().message(), Not(HasSubstr("\n")));
+  }
+}
+
+TEST(ServeFlagsTest, VllmsNgramIsUnderstood) {
+  const auto p =
+      ParseServe({"--speculative-config",
+                  R"({"model":"ngram","num_speculative_tokens":4,"prompt_lookup_max":3})"});
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  EXPECT_EQ(p->engine.speculation.method, "ngram");
+  EXPECT_EQ(p->engine.speculation.model, "");
+  EXPECT_EQ(p->engine.speculation.config_json, R"({"prompt_lookup_max":3})");
+}
+
+TEST(ServeFlagsTest, SaysThatADrafterIsNotUsed) {
+  const auto p = ParseServe({"m", "--spec-model", "d"});
+  ASSERT_TRUE(p.ok());
+  EXPECT_THAT(p->notes, ElementsAre(HasSubstr("the drafter d is not used")));
+}
+
+TEST(ServeFlagsTest, HelpShowsEveryFlagWithItsDefault) {
+  const std::string help = CommandHelp(Serve());
+  for (const FlagSpec& flag : Serve().flags) {
+    if (flag.hidden) {
+      EXPECT_THAT(help, Not(HasSubstr(flag.name)));
+      continue;
+    }
+    EXPECT_THAT(help, HasSubstr("  " + flag.name));
+    if (flag.effect == FlagEffect::kUsed) EXPECT_NE(flag.default_text, "") << flag.name;
+  }
+  EXPECT_THAT(help, HasSubstr("  --port N\n      port to listen on; 0 takes any free one and "
+                              "prints it [default: 8000]\n"));
+  EXPECT_THAT(help, HasSubstr("  --warmup, --no-warmup\n"));
+  const auto parsed = ParseCommandLine(Serve(), {"--prot", "--help"});
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_TRUE(parsed->help);
+}
+
+class ConfigFileTest : public ::testing::Test {
+ protected:
+  std::string Write(const std::string& text) {
+    path_ = (std::filesystem::temp_directory_path() /
+             ("flags_test_" + std::to_string(getpid()) + ".yaml"))
+                .string();
+    EXPECT_TRUE(WriteFileAtomically(path_, text).ok());
+    return path_;
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+  std::string path_;
+};
+
+TEST_F(ConfigFileTest, SetsFlagsAndTheCommandLineWins) {
+  const std::string file = Write(
+      "port: 9000\nmax_num_seqs: 3\nserved-model-name: [a, b]\nenable-prefix-caching: "
+      "false\nno-warmup: true\n"
+      "trust-remote-code: true\nspeculative-config: {method: dspark, model: d}\nballast-layers: "
+      "4:64\n");
+  const auto p = ParseServe({"m", "--config", file, "--port", "1234"});
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  EXPECT_EQ(p->server.port, 1234);
+  EXPECT_EQ(p->engine.max_num_seqs, 3);
+  EXPECT_THAT(p->server.served_model_names, ElementsAre("a", "b"));
+  EXPECT_FALSE(p->engine.enable_prefix_caching);
+  EXPECT_FALSE(p->engine.warmup);
+  EXPECT_EQ(p->engine.speculation.method, "dspark");
+  EXPECT_EQ(p->engine.ballast_width, 64);
+  EXPECT_THAT(p->notes, ElementsAre(HasSubstr("--trust-remote-code has no effect here")));
+}
+
+TEST_F(ConfigFileTest, ErrorsNameFileAndKey) {
+  const struct {
+    const char* text;
+    const char* message;
+  } kCases[] = {
+      {"prot: 1", "unknown key prot, did you mean port?"},
+      {"config: other.yaml", "unknown key config"},
+      {"port: [1, 2]", "port is a list, expected one value"},
+      {"port:", "port has no value"},
+      {"warmup: 3", "warmup is 3, expected true or false"},
+      {"- port", "is not a mapping of flags to values"},
+      {"port: x", "--port is x"},
+      {"weight-cache: d", "--weight-cache is not in this version"},
+      {"port: [", "line"},
+  };
+  for (const auto& c : kCases) {
+    const auto p = ParseServe({"--config", Write(c.text)});
+    ASSERT_FALSE(p.ok()) << c.text;
+    EXPECT_THAT(p.status().message(), HasSubstr(c.message)) << c.text;
+  }
+}
+
+Result<BenchServeOptions> ParseBench(const Words& args) {
+  const CommandSpec command{.name = "bench serve",
+                            .summary = "s",
+                            .positional = "",
+                            .positional_help = "",
+                            .flags = BenchServeFlags()};
+  FS_ASSIGN(const FlagValues values, ParseCommandLine(command, args));
+  return ReadBenchServeFlags(values);
+}
+
+TEST(BenchServeFlagsTest, FlagsBecomeALoad) {
+  unsetenv("OPENAI_API_KEY");
+  const auto o = ParseBench({"--base-url",
+                             "http://h:1/",
+                             "--model",
+                             "m",
+                             "--backend",
+                             "openai-chat",
+                             "--dataset-path",
+                             "p",
+                             "--dataset-name",
+                             "custom",
+                             "--num-prompts",
+                             "10",
+                             "--max-concurrency",
+                             "4",
+                             "--custom-output-len",
+                             "64",
+                             "--ignore-eos",
+                             "--temperature",
+                             "0.5",
+                             "--top-p",
+                             "0.9",
+                             "--top-k",
+                             "-1",
+                             "--request-seed",
+                             "-5",
+                             "--seed",
+                             "3",
+                             "--num-warmups",
+                             "2",
+                             "--extra-body",
+                             R"({"top_p":0.1,"x":[1]})",
+                             "--api-key",
+                             "k",
+                             "--save-detailed",
+                             "--result-dir",
+                             "d",
+                             "--result-filename",
+                             "f.json",
+                             "--percentile-metrics",
+                             "ttft,tpot"});
+  ASSERT_TRUE(o.ok()) << o.status().message();
+  EXPECT_EQ(o->load.base_url, "http://h:1");
+  EXPECT_EQ(o->load.endpoint, "/v1/chat/completions");
+  EXPECT_EQ(o->load.max_concurrency, 4);
+  EXPECT_EQ(o->load.output_len, 64);
+  EXPECT_TRUE(o->load.ignore_eos);
+  EXPECT_EQ(DumpJson(o->load.extra_body),
+            R"({"temperature":0.5,"top_p":0.1,"top_k":-1,"seed":-5,"x":[1]})");
+  EXPECT_EQ(o->load.num_warmups, 2);
+  EXPECT_EQ(o->load.api_key, "k");
+  EXPECT_EQ(o->num_prompts, 10);
+  EXPECT_EQ(o->shuffle_seed, 3u);
+  EXPECT_EQ(o->output_file, "d/f.json");
+  EXPECT_TRUE(o->save_detailed);
+  const auto least = ParseBench({"--dataset-path", "p", "--host", "::1", "--port", "9"});
+  ASSERT_TRUE(least.ok());
+  EXPECT_EQ(least->load.base_url, "http://[::1]:9");
+  EXPECT_EQ(least->output_file, "");
+}
+
+TEST(BenchServeFlagsTest, BadCommandLinesSayWhatIsWrong) {
+  const struct {
+    Words args;
+    const char* message;
+  } kCases[] = {
+      {{}, "--dataset-path is missing"},
+      {{"--dataset-path", "p", "--dataset-name", "random"},
+       "--dataset-name is random, expected one of jsonl, custom"},
+      {{"--dataset-path", "p", "--request-rate", "4"},
+       "--request-rate is 4, this version has only inf"},
+      {{"--dataset-path", "p", "--base-url", "localhost:1"},
+       "--base-url is localhost:1, expected http://"},
+      {{"--dataset-path", "p", "--endpoint", "v1"}, "--endpoint is v1, expected a path"},
+      {{"--dataset-path", "p", "--extra-body", "[]"}, "--extra-body: is not a JSON object"},
+      {{"--dataset-path", "p", "--max-concurrency", "0"}, "--max-concurrency is 0"},
+      {{"--dataset-path", "p", "--max-concurency", "1"}, "did you mean --max-concurrency?"},
+      {{"--dataset-path", "p", "stray"}, "unexpected argument stray"},
+  };
+  for (const auto& c : kCases) {
+    const auto o = ParseBench(c.args);
+    ASSERT_FALSE(o.ok()) << c.message;
+    EXPECT_THAT(o.status().message(), HasSubstr(c.message));
+  }
+}
+
+TEST(SamplingFlagsTest, RepeatedStopsDoNotEatTheModel) {
+  const CommandSpec command{.name = "generate",
+                            .summary = "s",
+                            .positional = "MODEL",
+                            .positional_help = "m",
+                            .flags = SamplingFlags()};
+  const auto values = ParseCommandLine(
+      command, {"--stop", "a b", "--stop", "c", "model", "--seed", "-1", "--temperature", "1"});
+  ASSERT_TRUE(values.ok()) << values.status().message();
+  EXPECT_EQ(values->positional, "model");
+  const auto s = ReadSamplingFlags(*values);
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  EXPECT_THAT(s->stop, ElementsAre("a b", "c"));
+  EXPECT_EQ(s->seed, ~uint64_t{0});
+  EXPECT_EQ(s->temperature, 1);
+}
+
+TEST(ParseCountTest, SuffixesAreVllms) {
+  EXPECT_EQ(*ParseCount("25"), 25);
+  EXPECT_EQ(*ParseCount("-3"), -3);
+  EXPECT_EQ(*ParseCount("1k"), 1000);
+  EXPECT_EQ(*ParseCount("1K"), 1024);
+  EXPECT_EQ(*ParseCount("2MiB"), 2 << 20);
+  EXPECT_EQ(*ParseCount("3g"), 3'000'000'000);
+  for (const char* bad : {"", "k", "1kB", "1.5K", "1 K", "0x10", "9223372036854775807K"})
+    EXPECT_FALSE(ParseCount(bad).ok()) << bad;
+}
+
+TEST(DemoModelTest, IsFoundBelowTheNamedFolder) {
+  const auto dir =
+      std::filesystem::temp_directory_path() / ("demo_model_test_" + std::to_string(getpid()));
+  for (const char* name : {"demo/target", "demo/dspark"}) {
+    std::filesystem::create_directories(dir / name);
+    ASSERT_TRUE(WriteFileAtomically((dir / name / "config.json").string(), "{}").ok());
+  }
+  setenv("FIRESTEEL_MODELS", dir.c_str(), 1);
+  EngineOptions options;
+  ASSERT_TRUE(UseDemoModel(false, &options).ok());
+  EXPECT_EQ(options.model, (dir / "demo/target").string());
+  EXPECT_EQ(options.speculation.method, "dspark");
+  EXPECT_EQ(options.speculation.model, (dir / "demo/dspark").string());
+  EngineOptions ngram;
+  ngram.speculation.method = "ngram";
+  ASSERT_TRUE(UseDemoModel(true, &ngram).ok());
+  EXPECT_EQ(ngram.speculation.method, "ngram");
+  EXPECT_EQ(ngram.speculation.model, "");
+  EngineOptions named;
+  named.model = "mine";
+  ASSERT_TRUE(UseDemoModel(false, &named).ok());
+  EXPECT_EQ(named.model, "mine");
+  EXPECT_EQ(named.speculation.method, "none");
+  std::filesystem::remove_all(dir);
+  EngineOptions absent;
+  const Status status = UseDemoModel(false, &absent);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("no MODEL was named"), HasSubstr(dir.string())));
+  unsetenv("FIRESTEEL_MODELS");
+}
+
+TEST(DrafterFitTest, NamesTheFieldThatDiffers) {
+  DecoderConfig target;
+  target.vocab_size = 4096;
+  target.hidden_size = 256;
+  target.num_layers = 6;
+  const Json good = {{"vocab_size", 4096},
+                     {"hidden_size", 256},
+                     {"num_target_layers", 6},
+                     {"target_layer_ids", {-1, 1, 4}},
+                     {"mask_token_id", 9}};
+  EXPECT_TRUE(CheckDrafterFits(target, good, "d").ok());
+  const struct {
+    const char* key;
+    Json value;
+    const char* message;
+  } kCases[] = {
+      {"vocab_size", 5000, "d: vocab_size is 5000, the target has 4096"},
+      {"hidden_size", 128, "d: hidden_size is 128, the target has 256"},
+      {"num_target_layers", 7, "d: num_target_layers is 7, the target has 6"},
+      {"target_layer_ids", Json{1, 5}, "target_layer_ids holds 5, expected -1 to 4"},
+      {"target_layer_ids", Json(), "target_layer_ids is missing"},
+      {"mask_token_id", 4096, "mask_token_id is 4096"},
+      {"vocab_size", "x", "vocab_size is a string"},
+  };
+  for (const auto& c : kCases) {
+    Json bad = good;
+    bad[c.key] = c.value;
+    EXPECT_THAT(CheckDrafterFits(target, bad, "d").message(), HasSubstr(c.message));
+  }
+}
+
+}  // namespace
+}  // namespace firesteel

@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "base/option_map.h"
+#include "cli/commands.h"
+#include "firesteel/version.h"
+
+namespace firesteel {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(const std::vector<std::string>& args);
+};
+
+constexpr std::array<Command, 5> kCommands = {{
+    {"serve", "serve a model over HTTP; without MODEL, the bundled demo model", ServeCommand},
+    {"generate", "one prompt to the terminal, or a conversation", GenerateCommand},
+    {"inspect", "what a checkpoint is, and whether a drafter fits it", InspectCommand},
+    {"bench serve", "measure any OpenAI-compatible server", BenchServeCommand},
+    {"bench grid", "compare configurations of the server and check that their outputs agree",
+     BenchGridCommand},
+}};
+
+std::string Help() {
+  std::string text = "usage: firesteel COMMAND [ARGUMENTS]\n\n";
+  for (const Command& command : kCommands)
+    text += fmt::format("  {:<14}{}\n", command.name, command.summary);
+  text += fmt::format("  {:<14}{}\n\n", "version", "print the version");
+  return text + "firesteel COMMAND --help lists a command's flags with their defaults.\n";
+}
+
+int Usage(const std::string& message) {
+  fmt::print(stderr, "firesteel: {}\n", message);
+  return kExitUsage;
+}
+
+int Unknown(const std::string& name) {
+  std::vector<std::string> known = {"version"};
+  for (const Command& command : kCommands) known.emplace_back(command.name);
+  const std::string nearest = NearestName(name, known);
+  return Usage(fmt::format(
+      "unknown command {}{}", name,
+      nearest.empty() ? ", see firesteel --help" : fmt::format(", did you mean {}?", nearest)));
+}
+
+int Main(std::vector<std::string> args) {
+  if (args.empty()) {
+    fmt::print(stderr, "{}", Help());
+    return kExitUsage;
+  }
+  std::string name = args.front();
+  args.erase(args.begin());
+  if (name == "--help" || name == "-h" || name == "help") {
+    fmt::print("{}", Help());
+    return kExitOk;
+  }
+  if (name == "version" || name == "--version") {
+    fmt::print("firesteel {}\n", kVersion);
+    return kExitOk;
+  }
+  if (name == "bench") {
+    if (args.empty() || args.front() == "--help" || args.front() == "-h") {
+      fmt::print(args.empty() ? stderr : stdout, "{}", Help());
+      return args.empty() ? kExitUsage : kExitOk;
+    }
+    name += " " + args.front();
+    args.erase(args.begin());
+  }
+  for (const Command& command : kCommands) {
+    if (name == command.name) return command.run(args);
+  }
+  return Unknown(name);
+}
+
+}  // namespace
+}  // namespace firesteel
+
+int main(int argc, char** argv) {
+  // A reader of our output, or a client, that goes away is an error to handle, not a reason to die.
+  std::signal(SIGPIPE, SIG_IGN);
+  return firesteel::Main({argv + 1, argv + argc});
+}

@@ -1,0 +1,67 @@
+#include "engine/check_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tensor/paged_view.h"
+
+namespace firesteel {
+namespace {
+
+Status AtLeast(std::string_view name, int64_t value, int64_t least) {
+  if (value >= least) return {};
+  return InvalidArgument(fmt::format("{}: {}, expected at least {}", name, value, least));
+}
+
+Status OneOf(std::string_view name, std::string_view value, std::span<const std::string_view> known) {
+  if (std::ranges::find(known, value) != known.end()) return {};
+  return InvalidArgument(
+      fmt::format("{}: \"{}\", expected one of {}", name, value, fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+Status CheckOptions(const EngineOptions& o) {
+  FS_TRY(AtLeast("max_num_seqs", o.max_num_seqs, 1));
+  FS_TRY(AtLeast("max_queue", o.max_queue, 1));
+  FS_TRY(AtLeast("max_model_len", o.max_model_len, 0));
+  FS_TRY(AtLeast("kv_cache_memory_bytes", o.kv_cache_memory_bytes, 0));
+  FS_TRY(AtLeast("long_prefill_token_threshold", o.long_prefill_token_threshold, 0));
+  FS_TRY(AtLeast("max_long_partial_prefills", o.max_long_partial_prefills, 1));
+  FS_TRY(AtLeast("threads", o.threads, 0));
+  FS_TRY(AtLeast("ballast_layers", o.ballast_layers, 0));
+  FS_TRY(AtLeast("ballast_width", o.ballast_width, 0));
+  FS_TRY(AtLeast("plant_wrong_accepts", o.plant_wrong_accepts, 0));
+  FS_TRY(AtLeast("spec_tokens", o.speculation.tokens, 0));
+  FS_TRY(AtLeast("spec_ballast_layers", o.speculation.ballast_layers, 0));
+  if (o.max_num_batched_tokens < o.max_num_seqs) {
+    return InvalidArgument(fmt::format(
+        "max_num_batched_tokens: {}, expected at least max_num_seqs ({}): a step has one row for "
+        "every running sequence",
+        o.max_num_batched_tokens, o.max_num_seqs));
+  }
+  if (o.block_size < kAttentionTile || o.block_size % kAttentionTile != 0) {
+    return InvalidArgument(fmt::format("block_size: {}, expected a multiple of {}", o.block_size,
+                                       kAttentionTile));
+  }
+  static constexpr std::array<std::string_view, 3> kWeights{"auto", "float32", "bfloat16"};
+  static constexpr std::array<std::string_view, 4> kKv{"auto", "float32", "bfloat16", "fp8"};
+  static constexpr std::array<std::string_view, 3> kVerify{"auto", "match", "rejection"};
+  FS_TRY(OneOf("weight_dtype", o.weight_dtype, kWeights));
+  FS_TRY(OneOf("kv_cache_dtype", o.kv_cache_dtype, kKv));
+  FS_TRY(OneOf("spec_verify", o.speculation.verify, kVerify));
+  const double threshold = o.speculation.confidence_threshold;
+  if (!(threshold >= 0 && threshold <= 1)) {
+    return InvalidArgument(
+        fmt::format("spec_confidence_threshold: {}, expected a number from 0 to 1", threshold));
+  }
+  return {};
+}
+
+}  // namespace firesteel

@@ -1,0 +1,284 @@
+#include "engine/engine_impl.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "engine/step_stats.h"
+#include "engine/text_end.h"
+#include "engine/warmup.h"
+
+namespace firesteel {
+namespace {
+
+SchedulerOptions MakeSchedulerOptions(const EngineOptions& options) {
+  return {.max_num_seqs = options.max_num_seqs,
+          .max_num_batched_tokens = options.max_num_batched_tokens,
+          .max_model_len = options.max_model_len,
+          .block_size = options.block_size,
+          .long_prefill_token_threshold = options.long_prefill_token_threshold,
+          .max_long_partial_prefills = options.max_long_partial_prefills,
+          .max_draft_tokens = options.speculation.tokens};
+}
+
+// Adds the seconds from its construction on to a counter.
+class Stopwatch {
+ public:
+  Stopwatch(const Clock& clock, double* seconds)
+      : clock_(clock), seconds_(seconds), start_(clock.NowNs()) {}
+  ~Stopwatch() { *seconds_ += static_cast<double>(clock_.NowNs() - start_) * 1e-9; }
+
+ private:
+  const Clock& clock_;
+  double* seconds_;
+  int64_t start_;
+};
+
+}  // namespace
+
+EngineImpl::EngineImpl(EngineParts parts)
+    : parts_(std::move(parts)),
+      clock_(parts_.clock != nullptr ? *parts_.clock : Clock::Real()),
+      draft_limits_{.vocab_size = parts_.model->info().vocab_size,
+                    .confidence_threshold = parts_.options.speculation.confidence_threshold,
+                    .eos = parts_.model->info().eos_ids},
+      inbox_(parts_.options.max_queue),
+      scheduler_(MakeSchedulerOptions(parts_.options), *parts_.cache, *parts_.drafter),
+      wrong_accepts_left_(parts_.options.plant_wrong_accepts) {
+  Publish();
+}
+
+EngineImpl::~EngineImpl() {
+  inbox_.Stop();
+  if (thread_.joinable()) {
+    thread_.join();
+  } else {
+    CancelEveryone();
+  }
+}
+
+Status EngineImpl::WarmUp(const std::function<void(double)>& progress) {
+  return firesteel::WarmUp({.exec = *parts_.exec,
+                            .model = *parts_.model,
+                            .drafter = *parts_.drafter,
+                            .cache = *parts_.cache,
+                            .model_workspace = model_workspace_,
+                            .draft_workspace = draft_workspace_},
+                           parts_.options, progress);
+}
+
+void EngineImpl::Start() {
+  FS_CHECK(!thread_.joinable(), "the engine was started before");
+  thread_ = std::thread([this] { Run(); });
+}
+
+void EngineImpl::Run() {
+  while (inbox_.WaitForWork(!scheduler_.Idle())) StepOnce();
+  CancelEveryone();
+}
+
+bool EngineImpl::StepOnce() {
+  StepPlan plan;
+  {
+    Stopwatch watch(clock_, &stats_.seconds_schedule);
+    TakeInbox();
+    plan = scheduler_.Plan();
+  }
+  if (plan.empty()) {
+    Publish();
+    return false;
+  }
+  ++stats_.steps;
+  if (MakeDrafts(&plan) && Forward(plan)) {
+    VerifyRows(plan);
+    Append(plan);
+    if (Observe(plan)) Finish(plan);
+  }
+  return true;
+}
+
+void EngineImpl::TakeInbox() {
+  inbox_.TakeInto(&content_);
+  for (auto& sequence : content_.arrivals) scheduler_.Add(std::move(sequence));
+  for (RequestId id : content_.cancels) End(id, FinishReason::kCancelled, {});
+  if (content_.cancel_all) {
+    for (RequestId id : scheduler_.Ids()) End(id, FinishReason::kCancelled, {});
+  }
+  for (const auto& task : content_.tasks) task();
+}
+
+bool EngineImpl::MakeDrafts(StepPlan* plan) {
+  for (const PlannedSequence& planned : plan->sequences) {
+    Sequence& s = *planned.sequence;
+    if (s.counted) continue;
+    s.counted = true;
+    stats_.prompt_tokens += s.usage.prompt_tokens;
+    stats_.cached_tokens += s.usage.cached_tokens;
+  }
+  DraftCounts counts;
+  Status status;
+  {
+    Stopwatch watch(clock_, &stats_.seconds_draft);
+    status = ProposeDrafts(*parts_.exec, *plan, *parts_.cache, draft_workspace_, *parts_.drafter,
+                           draft_limits_, &drafts_, &counts);
+  }
+  stats_.spec_drafted += counts.drafted;
+  stats_.spec_invalidated += counts.invalidated;
+  stats_.spec_trimmed += counts.trimmed;
+  stats_.spec_verified += counts.verified;
+  if (status.ok()) return true;
+  // Only those who asked for a draft are hurt.
+  StepPlan failed;
+  StepPlan rest;
+  for (const PlannedSequence& planned : plan->sequences) {
+    (planned.max_draft > 0 ? failed : rest).sequences.push_back(planned);
+  }
+  FailAll(failed, status);
+  *plan = std::move(rest);
+  drafts_.assign(plan->sequences.size(), Draft());
+  if (plan->empty()) Publish();
+  return !plan->empty();
+}
+
+bool EngineImpl::Forward(const StepPlan& plan) {
+  Status status;
+  {
+    Stopwatch watch(clock_, &stats_.seconds_forward);
+    BuildForwardBatch(plan, drafts_, &batch_);
+    model_workspace_.Reset();
+    status = parts_.model->Forward(*parts_.exec, batch_.View(parts_.drafter->info().feature_layers),
+                                   *parts_.cache, model_workspace_, out_);
+  }
+  if (!status.ok()) FailAll(plan, status);
+  return status.ok();
+}
+
+void EngineImpl::VerifyRows(const StepPlan& plan) {
+  Stopwatch watch(clock_, &stats_.seconds_sample);
+  VerifySequences(*parts_.exec, plan, drafts_, batch_, out_.logits, &verdicts_);
+  wrong_accepts_left_ -= PlantWrongAccepts(wrong_accepts_left_, drafts_, &verdicts_);
+  TakeLogprobs(*parts_.exec, plan, batch_, out_.logits, &verdicts_);
+}
+
+void EngineImpl::Append(const StepPlan& plan) {
+  Stopwatch watch(clock_, &stats_.seconds_sample);
+  const EndRules rules{.eos = parts_.model->info().eos_ids,
+                       .max_model_len = parts_.options.max_model_len};
+  new_lengths_.clear();
+  for (size_t i = 0; i < plan.sequences.size(); ++i) {
+    const PlannedSequence& planned = plan.sequences[i];
+    Sequence& s = *planned.sequence;
+    SequenceVerdict& verdict = verdicts_[i];
+    // The rows of the planned tokens and of the accepted draft are valid; a cut leaves fewer tokens than rows.
+    int64_t length = planned.first_position + planned.num_rows;
+    if (planned.decides) {
+      const int32_t added = AppendTokens(rules, verdict.tokens, &s);
+      if (!verdict.logprobs.empty()) {
+        verdict.logprobs.resize(static_cast<size_t>(added));
+        std::ranges::move(verdict.logprobs, std::back_inserter(s.event.logprobs));
+      }
+      const auto verified = static_cast<int32_t>(drafts_[i].tokens.size());
+      CountRound(verified, verdict.accepted, added, &stats_);
+      CountRound(verified, verdict.accepted, &s.usage.speculation);
+      length = std::min(length + verdict.accepted, s.Length());
+    }
+    new_lengths_.push_back(length);
+  }
+}
+
+bool EngineImpl::Observe(const StepPlan& plan) {
+  Status status;
+  {
+    Stopwatch watch(clock_, &stats_.seconds_observe);
+    std::vector<CommittedRows> rows;
+    for (size_t i = 0; i < plan.sequences.size(); ++i) {
+      const PlannedSequence& planned = plan.sequences[i];
+      rows.push_back({.slot = planned.sequence->slot,
+                      .first_position = planned.first_position,
+                      .count = static_cast<int32_t>(new_lengths_[i] - planned.first_position),
+                      .feature_row = batch_.sequences[i].row_begin,
+                      .tokens = planned.sequence->tokens});
+    }
+    draft_workspace_.Reset();
+    status = parts_.drafter->Observe(*parts_.exec, rows, out_.features, *parts_.cache,
+                                     draft_workspace_);
+  }
+  if (!status.ok()) FailAll(plan, status);
+  return status.ok();
+}
+
+void EngineImpl::Finish(const StepPlan& plan) {
+  // After Observe: a block that is found again must hold the drafter's rows too.
+  scheduler_.Commit(plan, new_lengths_);
+  std::vector<std::unique_ptr<Sequence>> ended;
+  for (const PlannedSequence& planned : plan.sequences) {
+    const Sequence& s = *planned.sequence;
+    if (!s.finish) continue;
+    ++(*s.finish == FinishReason::kStop ? stats_.requests_finished_stop
+                                        : stats_.requests_finished_length);
+    ended.push_back(scheduler_.Remove(s.id));
+  }
+  Publish();
+  for (const PlannedSequence& planned : plan.sequences) {
+    if (planned.decides) Tell(*planned.sequence);
+  }
+  inbox_.NoteEnded(static_cast<int32_t>(ended.size()));
+}
+
+void EngineImpl::FailAll(const StepPlan& plan, const Status& error) {
+  FS_LOG_ERROR("a step of {} requests failed: {}", plan.sequences.size(), error.message());
+  for (const PlannedSequence& planned : plan.sequences) {
+    End(planned.sequence->id, FinishReason::kError, error);
+  }
+}
+
+void EngineImpl::End(RequestId id, FinishReason reason, const Status& error) {
+  const std::unique_ptr<Sequence> sequence = scheduler_.Remove(id);
+  if (sequence == nullptr) return;
+  ++(reason == FinishReason::kError ? stats_.requests_failed : stats_.requests_cancelled);
+  if (!sequence->finish) sequence->text.Finish(&sequence->event.text);
+  sequence->finish = reason;
+  sequence->event.stop_reason.clear();
+  sequence->event.error = error;
+  Publish();
+  Tell(*sequence);
+  inbox_.NoteEnded(1);
+}
+
+void EngineImpl::CancelEveryone() {
+  inbox_.CancelAll();
+  TakeInbox();
+}
+
+void EngineImpl::Tell(Sequence& sequence) {
+  TokenEvent event = std::exchange(sequence.event, {});
+  event.id = sequence.id;
+  event.finish = sequence.finish;
+  event.usage = sequence.usage;
+  sequence.sink(std::move(event));
+}
+
+void EngineImpl::Publish() {
+  stats_.preemptions = scheduler_.NumPreemptions();
+  stats_.running = scheduler_.NumRunning();
+  stats_.waiting = scheduler_.NumWaiting();
+  stats_.kv_blocks_used = parts_.cache->NumUsed();
+  stats_.kv_blocks_cached = parts_.cache->NumCached();
+  stats_.kv_blocks_total = parts_.cache->NumBlocks();
+#ifndef NDEBUG
+  CheckInvariants();
+#endif
+  inbox_.SetWaiting(scheduler_.NumWaiting());
+  std::lock_guard lock(stats_mutex_);
+  published_ = stats_;
+}
+
+void EngineImpl::CheckInvariants() const {
+  const Status counters = CheckCounters(stats_);
+  FS_CHECK(counters.ok(), "{}", counters.message());
+  parts_.cache->CheckInvariants();
+}
+
+}  // namespace firesteel

@@ -1,0 +1,91 @@
+#include "engine/verify_step.h"
+
+#include <algorithm>
+
+#include "sampling/distribution.h"
+#include "speculation/verifier.h"
+
+namespace firesteel {
+namespace {
+
+void VerifyOne(const PlannedSequence& planned, const Draft& draft, int32_t first_logit,
+               ConstMatrix logits, std::vector<float>* scratch, SequenceVerdict* verdict) {
+  const Sequence& s = *planned.sequence;
+  const std::span<const int32_t> tokens = draft.tokens;
+  const bool as_is = s.processor.IsIdentity();
+  Distribution distribution;
+  const auto target = [&](int32_t row) -> const Distribution& {
+    std::span<const float> raw = logits.RowSpan(first_logit + row);
+    if (!as_is) {
+      scratch->assign(raw.begin(), raw.end());  // logprobs need the raw ones
+      s.processor.Process(tokens.first(static_cast<size_t>(row)), *scratch);
+      raw = *scratch;
+    }
+    distribution = MakeDistribution(raw, s.sampling);
+    return distribution;
+  };
+  const Verdict v = Verify(s.rule, {.draft = tokens,
+                                    .draft_probs = draft.probs,
+                                    .target = target,
+                                    .noise = s.noise,
+                                    .anchor_position = s.Length() - 1});
+  verdict->accepted = v.accepted;
+  verdict->tokens.assign(tokens.begin(), tokens.begin() + v.accepted);
+  verdict->tokens.push_back(v.next_token);
+}
+
+}  // namespace
+
+void VerifySequences(Exec& exec, const StepPlan& plan, std::span<const Draft> drafts,
+                     const StepBatch& batch, ConstMatrix logits,
+                     std::vector<SequenceVerdict>* verdicts) {
+  verdicts->resize(plan.sequences.size());
+  const auto n = static_cast<int64_t>(plan.sequences.size());
+  exec.pool.ParallelFor(n, 1, [&](int64_t begin, int64_t end, int) {
+    std::vector<float> scratch;
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      SequenceVerdict& verdict = (*verdicts)[i];
+      verdict.accepted = 0;
+      verdict.tokens.clear();
+      verdict.logprobs.clear();
+      if (batch.first_logit[i] < 0) continue;
+      VerifyOne(plan.sequences[i], drafts[i], batch.first_logit[i], logits, &scratch, &verdict);
+    }
+  });
+}
+
+int32_t PlantWrongAccepts(int32_t count, std::span<const Draft> drafts,
+                          std::vector<SequenceVerdict>* verdicts) {
+  int32_t planted = 0;
+  for (size_t i = 0; i < verdicts->size() && planted < count; ++i) {
+    SequenceVerdict& verdict = (*verdicts)[i];
+    const auto accepted = static_cast<size_t>(verdict.accepted);
+    if (verdict.tokens.empty() || accepted == drafts[i].tokens.size()) continue;
+    if (verdict.tokens.back() == drafts[i].tokens[accepted]) continue;
+    verdict.tokens.back() = drafts[i].tokens[accepted];
+    ++planted;
+  }
+  return planted;
+}
+
+void TakeLogprobs(Exec& exec, const StepPlan& plan, const StepBatch& batch, ConstMatrix logits,
+                  std::vector<SequenceVerdict>* verdicts) {
+  std::vector<size_t> wanted;
+  for (size_t i = 0; i < plan.sequences.size(); ++i) {
+    if (plan.sequences[i].sequence->sampling.logprobs >= 0) wanted.push_back(i);
+  }
+  const auto n = static_cast<int64_t>(wanted.size());
+  exec.pool.ParallelFor(n, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t w = begin; w < end; ++w) {
+      const size_t i = wanted[static_cast<size_t>(w)];
+      SequenceVerdict& verdict = (*verdicts)[i];
+      for (size_t k = 0; k < verdict.tokens.size(); ++k) {
+        const int64_t row = batch.first_logit[i] + static_cast<int64_t>(k);
+        verdict.logprobs.push_back(RawLogprob(logits.RowSpan(row), verdict.tokens[k],
+                                              plan.sequences[i].sequence->sampling.logprobs));
+      }
+    }
+  });
+}
+
+}  // namespace firesteel

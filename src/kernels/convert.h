@@ -1,0 +1,26 @@
+// Between float32 and the stored types. Round to nearest even; FP8 saturates. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "tensor/dtype.h"
+#include "tensor/weight_view.h"
+
+namespace firesteel {
+
+float BF16ToF32(uint16_t bits);
+uint16_t F32ToBF16(float value);
+float F16ToF32(uint16_t bits);
+float F8E4M3ToF32(uint8_t bits);
+uint8_t F32ToF8E4M3(float value);
+
+// Widens a float vector or matrix of the checkpoint (f32, bf16, f16, f64) to float32; false for any
+// other dtype.
+bool WidenToF32(const WeightView& from, std::span<float> to);
+
+// The name of the SIMD target that the kernels run on here ("AVX2", "AVX3", …), for logs and tests.
+const char* SimdTargetName();
+
+}  // namespace firesteel

@@ -1,0 +1,463 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <numeric>
+
+#include "kv/kv_cache.h"
+#include "model/architectures.h"
+#include "model/safetensors.h"
+#include "model/test_checkpoint.h"
+
+namespace firesteel {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::unique_ptr<Model> Load(Exec& exec, const std::string& directory,
+                            const LoadOptions& options = {}) {
+  Result<std::unique_ptr<Model>> model = LoadModel(exec, directory, options);
+  FS_CHECK(model.ok(), "{}", model.status().message());
+  return *std::move(model);
+}
+
+std::vector<int32_t> Tokens(int32_t count, int32_t seed) {
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < count; ++i) tokens.push_back((seed * 7919 + i * i * 31 + i * 17) % 512);
+  return tokens;
+}
+
+struct Row {
+  std::vector<float> logits;
+  std::vector<float> features;
+  bool operator==(const Row& other) const {
+    const auto same = [](const auto& a, const auto& b) {
+      return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+    };
+    return same(logits, other.logits) && same(features, other.features);
+  }
+};
+
+struct Piece {
+  SequenceSlot slot = 0;
+  int32_t first = 0;  // position
+  std::span<const int32_t> tokens;
+};
+
+// A model with a cache; all logits and the features of `layers` for every row of a batch.
+class Runner {
+ public:
+  Runner(Exec& exec, const Model& model, DType kv_dtype = DType::kF32, int32_t block_size = 16,
+         std::vector<int32_t> layers = {})
+      : exec_(exec),
+        model_(model),
+        layers_(std::move(layers)),
+        cache_({model.CacheGroups(kv_dtype)},
+               {.block_size = block_size, .num_blocks = 1024 / block_size, .max_slots = 4}) {
+    for (SequenceSlot slot = 0; slot < 4; ++slot) {
+      cache_.Open(slot, {});
+      FS_CHECK(cache_.Reserve(slot, 200));
+    }
+  }
+
+  std::vector<Row> Run(const std::vector<Piece>& pieces) {
+    std::vector<int32_t> tokens, positions, logit_rows;
+    std::vector<SequenceRows> sequences;
+    for (const Piece& piece : pieces) {
+      sequences.push_back({piece.slot, static_cast<int32_t>(tokens.size()),
+                           static_cast<int32_t>(piece.tokens.size()), piece.first});
+      for (size_t i = 0; i < piece.tokens.size(); ++i) {
+        logit_rows.push_back(static_cast<int32_t>(tokens.size()));
+        tokens.push_back(piece.tokens[i]);
+        positions.push_back(piece.first + static_cast<int32_t>(i));
+      }
+    }
+    ForwardOutput out;
+    workspace_.Reset();
+    const Status status = model_.Forward(exec_, {tokens, positions, sequences, logit_rows, layers_},
+                                         cache_, workspace_, out);
+    FS_CHECK(status.ok(), "{}", status.message());
+    std::vector<Row> rows;
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      const auto logits = out.logits.RowSpan(static_cast<int64_t>(t));
+      const auto features = out.features.RowSpan(static_cast<int64_t>(t));
+      rows.push_back({{logits.begin(), logits.end()}, {features.begin(), features.end()}});
+    }
+    return rows;
+  }
+
+  std::vector<Row> RunChunked(SequenceSlot slot, std::span<const int32_t> tokens, size_t chunk) {
+    std::vector<Row> rows;
+    for (size_t begin = 0; begin < tokens.size(); begin += chunk) {
+      const size_t count = std::min(chunk, tokens.size() - begin);
+      for (Row& row : Run({{slot, static_cast<int32_t>(begin), tokens.subspan(begin, count)}})) {
+        rows.push_back(std::move(row));
+      }
+    }
+    return rows;
+  }
+
+ private:
+  Exec& exec_;
+  const Model& model_;
+  std::vector<int32_t> layers_;
+  KvCache cache_;
+  Workspace workspace_;
+};
+
+class Qwen3Test : public ::testing::Test {
+ protected:
+  Qwen3Test() {
+    WriteCheckpoint(dir_, TinyQwen3Config(), RandomQwen3(TinyQwen3Config(), DType::kBF16));
+  }
+
+  TempDir dir_;
+  ThreadPool pool_{2}, one_{1};
+  Exec exec_{pool_}, single_{one_};
+};
+
+TEST_F(Qwen3Test, Info) {
+  const auto model = Load(exec_, dir_.path());
+  const ModelInfo& info = model->info();
+  EXPECT_EQ(info.architecture, "Qwen3ForCausalLM");
+  EXPECT_EQ(info.vocab_size, 512);
+  EXPECT_EQ(info.num_layers, 6);
+  EXPECT_EQ(info.max_positions, 512);
+  EXPECT_EQ(info.eos_ids, std::vector<int32_t>{1});
+  const int64_t layer = 64 * (4 + 2 + 2) * 32 + 128 * 64 + 3 * 128 * 64 + 2 * 64 + 2 * 32;
+  EXPECT_EQ(info.num_parameters, 6 * layer + 512 * 64 + 64);
+  EXPECT_EQ(info.ballast_bytes, 0);
+  EXPECT_GE(info.weight_bytes, 2 * info.num_parameters);
+  EXPECT_LE(info.weight_bytes, 3 * info.num_parameters);
+  const std::vector<CacheGroup> groups = model->CacheGroups(DType::kBF16);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].num_layers, 6);
+  ASSERT_EQ(groups[0].planes.size(), 2u);
+  EXPECT_EQ(groups[0].planes[0].RowBytes(), 2 * 32 * 2);
+}
+
+// The same bits whatever the chunks, block size, threads; for every cache type.
+TEST_F(Qwen3Test, ChunksBlocksAndThreadsDoNotMatter) {
+  const auto model = Load(exec_, dir_.path());
+  const std::vector<int32_t> tokens = Tokens(83, 1);
+  for (const DType kv : {DType::kF32, DType::kBF16, DType::kF8E4M3}) {
+    Runner reference(exec_, *model, kv, 16, {-1, 2, 5});
+    const std::vector<Row> whole = reference.Run({{0, 0, tokens}});
+    for (const size_t chunk : {1u, 7u, 16u, 64u}) {
+      for (const int32_t block_size : {16, 64}) {
+        Runner runner(chunk == 7 ? single_ : exec_, *model, kv, block_size, {-1, 2, 5});
+        const std::vector<Row> rows = runner.RunChunked(1, tokens, chunk);
+        ASSERT_EQ(rows.size(), whole.size());
+        for (size_t t = 0; t < rows.size(); ++t) {
+          EXPECT_TRUE(rows[t] == whole[t]) << Name(kv) << " chunk " << chunk << " row " << t;
+        }
+      }
+    }
+  }
+}
+
+// A prefill chunk, a verify run and a decode row in one batch have the bits that each has alone.
+TEST_F(Qwen3Test, NeighboursDoNotMatter) {
+  const auto model = Load(exec_, dir_.path());
+  const std::vector<int32_t> a = Tokens(40, 1), b = Tokens(29, 2), c = Tokens(18, 3);
+  std::vector<Row> alone[3];
+  const std::span<const int32_t> prompts[] = {a, b, c};
+  for (SequenceSlot i = 0; i < 3; ++i) {
+    Runner runner(exec_, *model);
+    alone[i] = runner.Run({{i, 0, prompts[i]}});
+  }
+  Runner runner(exec_, *model);
+  runner.Run(
+      {{0, 0, prompts[0].first(11)}, {1, 0, prompts[1].first(22)}, {2, 0, prompts[2].first(17)}});
+  const std::vector<Row> mixed = runner.Run({{2, 17, prompts[2].subspan(17)},
+                                             {0, 11, prompts[0].subspan(11)},
+                                             {1, 22, prompts[1].subspan(22)}});
+  size_t at = 0;
+  for (const SequenceSlot i : {2, 0, 1}) {
+    for (size_t t = i == 2 ? 17 : i == 0 ? 11 : 22; t < prompts[i].size(); ++t, ++at) {
+      EXPECT_TRUE(mixed[at] == alone[i][t]) << "sequence " << i << " row " << t;
+    }
+  }
+  EXPECT_EQ(at, mixed.size());
+}
+
+// A rejected draft leaves rows behind; what overwrites them must see none of it.
+TEST_F(Qwen3Test, StaleRowsAreOverwritten) {
+  const auto model = Load(exec_, dir_.path());
+  const std::vector<int32_t> tokens = Tokens(30, 1), wrong = Tokens(8, 9);
+  Runner clean(exec_, *model), dirty(exec_, *model);
+  const std::vector<Row> expected = clean.Run({{0, 0, tokens}});
+  dirty.Run({{0, 0, std::span(tokens).first(20)}});
+  dirty.Run({{0, 20, wrong}});
+  const std::vector<Row> rows = dirty.Run({{0, 20, std::span(tokens).subspan(20)}});
+  for (size_t t = 0; t < rows.size(); ++t) EXPECT_TRUE(rows[t] == expected[20 + t]) << t;
+}
+
+TEST_F(Qwen3Test, BallastChangesNothing) {
+  const auto plain = Load(exec_, dir_.path());
+  const auto heavy = Load(exec_, dir_.path(), {.ballast_layers = 3});
+  const auto wide = Load(exec_, dir_.path(), {.ballast_layers = 2, .ballast_width = 1000});
+  EXPECT_EQ(heavy->info().weight_bytes - heavy->info().ballast_bytes, plain->info().weight_bytes);
+  EXPECT_EQ(heavy->info().num_parameters, plain->info().num_parameters);
+  // As many bytes as three real layers.
+  EXPECT_EQ(heavy->info().ballast_bytes,
+            (plain->info().weight_bytes - plain->lm_head()->bytes() - 64 * 4) / 6 * 3);
+  EXPECT_GT(wide->info().ballast_bytes, 2 * 3 * 64 * 1000 * 2);
+  EXPECT_EQ(heavy->CacheGroups(DType::kF32)[0].num_layers, 6);
+  const std::vector<int32_t> tokens = Tokens(33, 4);
+  Runner a(exec_, *plain, DType::kBF16, 16, {5, -1}), b(exec_, *heavy, DType::kBF16, 16, {5, -1}),
+      c(exec_, *wide, DType::kBF16, 16, {5, -1});
+  const std::vector<Row> expected = a.Run({{0, 0, tokens}});
+  EXPECT_TRUE(b.Run({{0, 0, tokens}}) == expected);
+  EXPECT_TRUE(c.RunChunked(0, tokens, 5) == expected);
+}
+
+TEST_F(Qwen3Test, FeaturesInTheOrderAsked) {
+  const auto model = Load(exec_, dir_.path());
+  const std::vector<int32_t> tokens = Tokens(10, 5);
+  Runner ordered(exec_, *model, DType::kF32, 16, {-1, 0, 1, 2, 3, 4, 5});
+  Runner shuffled(exec_, *model, DType::kF32, 16, {4, -1, 4, 0});
+  const std::vector<Row> all = ordered.Run({{0, 0, tokens}}), some = shuffled.Run({{0, 0, tokens}});
+  const WeightView& embedding = *model->embedding();
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    const auto layer = [](const Row& row, size_t i) {
+      return std::vector(row.features.begin() + static_cast<int64_t>(i) * 64,
+                         row.features.begin() + static_cast<int64_t>(i + 1) * 64);
+    };
+    EXPECT_EQ(layer(some[t], 0), layer(all[t], 5));
+    EXPECT_EQ(layer(some[t], 1), layer(all[t], 0));
+    EXPECT_EQ(layer(some[t], 2), layer(all[t], 5));
+    EXPECT_EQ(layer(some[t], 3), layer(all[t], 1));
+    EXPECT_NE(layer(all[t], 1), layer(all[t], 2));
+    for (size_t i = 0; i < 64; ++i) {
+      uint16_t bits;
+      std::memcpy(&bits, embedding.data + (static_cast<size_t>(tokens[t]) * 64 + i) * 2, 2);
+      EXPECT_EQ(all[t].features[i], BF16ToF32(bits));
+    }
+  }
+}
+
+// Logits of some rows are those rows of all logits.
+TEST_F(Qwen3Test, LogitsOfChosenRows) {
+  const auto model = Load(exec_, dir_.path());
+  const std::vector<int32_t> tokens = Tokens(20, 6);
+  Runner runner(exec_, *model);
+  const std::vector<Row> all = runner.Run({{0, 0, tokens}});
+  KvCache cache({model->CacheGroups(DType::kF32)}, {.num_blocks = 4, .max_slots = 1});
+  cache.Open(0, {});
+  ASSERT_TRUE(cache.Reserve(0, 20));
+  std::vector<int32_t> positions(20), chosen = {3, 19};
+  std::iota(positions.begin(), positions.end(), 0);
+  const SequenceRows sequence{0, 0, 20, 0};
+  Workspace workspace;
+  ForwardOutput out;
+  ASSERT_TRUE(
+      model->Forward(exec_, {tokens, positions, {&sequence, 1}, chosen, {}}, cache, workspace, out)
+          .ok());
+  ASSERT_EQ(out.logits.rows, 2);
+  EXPECT_EQ(out.features.cols, 0);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto row = out.logits.RowSpan(static_cast<int64_t>(i));
+    EXPECT_EQ(std::vector(row.begin(), row.end()), all[static_cast<size_t>(chosen[i])].logits);
+  }
+}
+
+// Widening is exact; rounding is not and shows.
+TEST_F(Qwen3Test, WeightDtypes) {
+  const std::vector<int32_t> tokens = Tokens(12, 7);
+  const auto run = [&](const std::string& directory, const char* dtype) {
+    const auto model = Load(exec_, directory, {.weight_dtype = dtype});
+    Runner runner(exec_, *model);
+    return runner.Run({{0, 0, tokens}});
+  };
+  EXPECT_TRUE(run(dir_.path(), "float32") == run(dir_.path(), "auto"));
+  EXPECT_TRUE(run(dir_.path(), "bfloat16") == run(dir_.path(), "auto"));
+  const TempDir wide;
+  WriteCheckpoint(wide, TinyQwen3Config(), RandomQwen3(TinyQwen3Config(), DType::kF32));
+  EXPECT_FALSE(run(wide.path(), "bfloat16") == run(wide.path(), "auto"));
+  EXPECT_TRUE(run(wide.path(), "float32") == run(wide.path(), "auto"));
+}
+
+TEST_F(Qwen3Test, HeadTiedOrNot) {
+  const std::vector<int32_t> tokens = Tokens(5, 8);
+  const auto run = [&](const Json& config, const TestTensors& tensors) {
+    const TempDir dir;
+    WriteCheckpoint(dir, config, tensors);
+    const auto model = Load(exec_, dir.path());
+    Runner runner(exec_, *model);
+    return runner.Run({{0, 0, tokens}});
+  };
+  Json untied = TinyQwen3Config();
+  untied["tie_word_embeddings"] = false;
+  TestTensors tensors = RandomQwen3(untied, DType::kBF16);
+  const std::vector<Row> tied_rows =
+      run(TinyQwen3Config(), RandomQwen3(TinyQwen3Config(), DType::kBF16));
+  EXPECT_FALSE(run(untied, tensors) == tied_rows);
+  tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"];
+  EXPECT_TRUE(run(untied, tensors) == tied_rows);
+  EXPECT_TRUE(run(TinyQwen3Config(), tensors) == tied_rows);  // stored though tied
+}
+
+TEST_F(Qwen3Test, BadCheckpoints) {
+  const auto status_of = [&](const std::function<void(Json*, TestTensors*)>& change) {
+    const TempDir dir;
+    Json config = TinyQwen3Config();
+    TestTensors tensors = RandomQwen3(config, DType::kBF16);
+    change(&config, &tensors);
+    WriteCheckpoint(dir, config, tensors);
+    return LoadModel(exec_, dir.path(), {}).status();
+  };
+  Status s =
+      status_of([](Json*, TestTensors* t) { t->erase("model.layers.3.mlp.up_proj.weight"); });
+  EXPECT_EQ(s.code(), StatusCode::kDataCorrupt);
+  EXPECT_THAT(s.message(), HasSubstr("tensor model.layers.3.mlp.up_proj.weight is missing"));
+  s = status_of([](Json*, TestTensors* t) {
+    (*t)["model.layers.0.self_attn.q_proj.bias"] = RandomTensor("b", {128}, DType::kF32, 1);
+  });
+  EXPECT_EQ(s.code(), StatusCode::kDataCorrupt);
+  EXPECT_THAT(s.message(), HasSubstr("tensor model.layers.0.self_attn.q_proj.bias is extra"));
+  s = status_of([](Json* c, TestTensors*) { (*c)["num_hidden_layers"] = 5; });
+  EXPECT_THAT(s.message(), AllOf(HasSubstr("model.layers.5."), HasSubstr("is extra")));
+  s = status_of([](Json* c, TestTensors*) { (*c)["head_dim"] = 16; });
+  EXPECT_THAT(s.message(), AllOf(HasSubstr("q_proj.weight is [128, 64], config wants [64, 64]")));
+  s = status_of([](Json* c, TestTensors*) { (*c)["vocab_size"] = 500; });
+  EXPECT_THAT(s.message(),
+              HasSubstr("model.embed_tokens.weight is [512, 64], config wants [500, 64]"));
+  s = status_of([](Json* c, TestTensors*) { (*c)["tie_word_embeddings"] = false; });
+  EXPECT_THAT(s.message(), HasSubstr("lm_head.weight is missing"));
+  s = status_of([](Json*, TestTensors* t) {
+    (*t)["lm_head.weight"] = RandomTensor("other", {512, 64}, DType::kBF16, 1);
+  });
+  EXPECT_THAT(s.message(), HasSubstr("lm_head.weight differs"));
+  s = status_of([](Json*, TestTensors* t) {
+    (*t)["model.embed_tokens.weight"] = {DType::kI32, {512, 64}, std::string(512 * 64 * 4, '\0')};
+  });
+  EXPECT_EQ(s.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(s.message(), HasSubstr("model.embed_tokens.weight is I32"));
+  s = status_of([](Json*, TestTensors* t) {
+    (*t)["model.layers.1.mlp.down_proj.weight"] = {
+        DType::kF8E4M3, {64, 128}, std::string(64 * 128, '\0')};
+  });
+  EXPECT_EQ(s.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(s.message(), HasSubstr("model.layers.1.mlp.down_proj.weight"));
+  s = status_of([](Json*, TestTensors* t) {
+    (*t)["model.layers.1.rotary_emb.inv_freq"] = RandomTensor("f", {16}, DType::kF32, 1);
+  });
+  EXPECT_TRUE(s.ok()) << s.message();
+}
+
+TEST_F(Qwen3Test, RefusesBatchesThatBreakTheContract) {
+  const auto model = Load(exec_, dir_.path(), {.max_positions = 64});
+  KvCache cache({model->CacheGroups(DType::kF32)}, {.num_blocks = 4, .max_slots = 1});
+  cache.Open(0, {});
+  ASSERT_TRUE(cache.Reserve(0, 64));
+  const auto code = [&](std::vector<int32_t> tokens, std::vector<int32_t> positions,
+                        std::vector<SequenceRows> sequences, std::vector<int32_t> rows,
+                        std::vector<int32_t> layers) {
+    Workspace workspace;
+    ForwardOutput out;
+    return model
+        ->Forward(exec_, {tokens, positions, sequences, rows, layers}, cache, workspace, out)
+        .code();
+  };
+  EXPECT_EQ(code({1, 2}, {0, 1}, {{0, 0, 2, 0}}, {1}, {-1, 5}), StatusCode::kOk);
+  EXPECT_EQ(code({1, 512}, {0, 1}, {{0, 0, 2, 0}}, {1}, {}), StatusCode::kInternal);
+  EXPECT_EQ(code({-1, 2}, {0, 1}, {{0, 0, 2, 0}}, {1}, {}), StatusCode::kInternal);
+  EXPECT_EQ(code({1, 2}, {0}, {{0, 0, 2, 0}}, {1}, {}), StatusCode::kInternal);
+  EXPECT_EQ(code({1, 2}, {0, 2}, {{0, 0, 2, 0}}, {1}, {}), StatusCode::kInternal);
+  EXPECT_EQ(code({1, 2}, {5000, 5001}, {{0, 0, 2, 5000}}, {1}, {}), StatusCode::kInternal);
+  EXPECT_EQ(code({1, 2}, {0, 1}, {{0, 0, 1, 0}}, {1}, {}), StatusCode::kInternal);
+  EXPECT_EQ(code({1, 2}, {0, 1}, {{0, 0, 3, 0}}, {1}, {}), StatusCode::kInternal);
+  EXPECT_EQ(code({1, 2}, {0, 1}, {{0, 0, 2, 0}}, {2}, {}), StatusCode::kInternal);
+  EXPECT_EQ(code({1, 2}, {0, 1}, {{0, 0, 2, 0}}, {1}, {6}), StatusCode::kInternal);
+}
+
+// ---- against an independent reference (training/golden.py, float64) ----
+
+std::string SourcePath(const std::string& path) {
+  return std::string(FIRESTEEL_SOURCE_DIR) + "/" + path;
+}
+
+template <typename T>
+std::vector<T> ReadAll(const Safetensors& golden, const std::string& name) {
+  const auto found = golden.tensors().find(name);
+  FS_CHECK(found != golden.tensors().end(), "golden file has no {}", name);
+  std::vector<T> values(static_cast<size_t>(found->second.NumElements()));
+  std::memcpy(values.data(), found->second.data, values.size() * sizeof(T));
+  return values;
+}
+
+// Largest |a - b| in units of what float32 sums of these operands may be off: every layer adds
+// rounding errors of a few epsilon of the row's norm, and they add up like a random walk.
+double ErrorInTolerances(std::span<const float> a, std::span<const float> b, int32_t layers) {
+  double norm = 0, error = 0;
+  for (const float x : b) norm = std::max(norm, std::abs(double{x}));
+  for (size_t i = 0; i < a.size(); ++i) error = std::max(error, std::abs(double{a[i]} - b[i]));
+  return error / (16 * FLT_EPSILON * std::sqrt(static_cast<double>(layers)) * norm);
+}
+
+class Golden : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(Golden, LogitsFeaturesAndGreedyText) {
+  const auto& [directory, name] = GetParam();
+  ThreadPool pool(2);
+  Exec exec{pool};
+  const auto model = Load(exec, SourcePath(directory));
+  const Result<Safetensors> golden =
+      Safetensors::OpenFile(SourcePath(std::string("tests/golden/") + name + ".safetensors"));
+  ASSERT_TRUE(golden.ok()) << golden.status().message();
+  const Json index =
+      *ParseJson(*ReadFile(SourcePath(std::string("tests/golden/") + name + ".json")), name);
+  const std::vector<int32_t> layers = index["target_layer_ids"];
+  double worst = 0;
+  for (size_t p = 0; p < index["prompts"].size(); ++p) {
+    const std::string key = "prompt" + std::to_string(p) + ".";
+    std::vector<int32_t> ids = ReadAll<int32_t>(*golden, key + "input_ids");
+    const auto rows = ReadAll<int32_t>(*golden, key + "rows");
+    const auto logits = ReadAll<float>(*golden, key + "logits");
+    const auto features = ReadAll<float>(*golden, key + "features");
+    Runner runner(exec, *model, DType::kF32, 16, layers);
+    std::vector<Row> out = runner.Run({{0, 0, ids}});
+    const size_t vocab = out[0].logits.size(), width = out[0].features.size();
+    ASSERT_EQ(features.size(), ids.size() * width);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      worst = std::max(worst, ErrorInTolerances(out[static_cast<size_t>(rows[i])].logits,
+                                                std::span(logits).subspan(i * vocab, vocab),
+                                                model->info().num_layers));
+    }
+    const size_t h = width / layers.size();
+    for (size_t t = 0; t < ids.size(); ++t) {
+      for (size_t m = 0; m < layers.size(); ++m) {
+        worst = std::max(worst, ErrorInTolerances(std::span(out[t].features).subspan(m * h, h),
+                                                  std::span(features).subspan(t * width + m * h, h),
+                                                  model->info().num_layers));
+      }
+    }
+    for (const int32_t token : ReadAll<int32_t>(*golden, key + "greedy")) {
+      const std::vector<float>& last = out.back().logits;
+      ASSERT_EQ(std::max_element(last.begin(), last.end()) - last.begin(), token)
+          << key << ids.size();
+      ids.push_back(token);
+      out = runner.Run({{0, static_cast<int32_t>(ids.size()) - 1, std::span(ids).last(1)}});
+    }
+  }
+  RecordProperty("worst_error_in_tolerances", std::to_string(worst));
+  EXPECT_LT(worst, 1);
+  EXPECT_GT(worst, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Golden,
+                         ::testing::Values(std::pair("models/tiny/target", "tiny_target"),
+                                           std::pair("models/tiny/target_sharded", "tiny_target"),
+                                           std::pair("models/demo/target", "demo_target")),
+                         [](const auto& info) {
+                           std::string name = info.param.first;
+                           std::replace(name.begin(), name.end(), '/', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace firesteel

@@ -1,0 +1,103 @@
+#include "model/weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/test_checkpoint.h"
+
+namespace firesteel {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class WeightReaderTest : public ::testing::Test {
+ protected:
+  WeightReaderTest() {
+    TestTensors tensors;
+    tensors["matrix"] = RandomTensor("matrix", {33, 5}, DType::kF32, 1);
+    tensors["rounded"] = RandomTensor("rounded", {33, 5}, DType::kBF16, 1);
+    tensors["vector"] = RandomTensor("vector", {5}, DType::kBF16, 1);
+    tensors["ids"] = {DType::kI32, {2, 2}, std::string(16, '\0')};
+    tensors["flags"] = {DType::kU8, {2}, std::string(2, '\0')};
+    tensors["layers.0.rotary_emb.inv_freq"] = RandomTensor("f", {4}, DType::kF32, 1);
+    dir_.Write("model.safetensors", SafetensorsFile(tensors));
+    Result<Safetensors> opened = Safetensors::Open(dir_.path());
+    FS_CHECK(opened.ok(), "{}", opened.status().message());
+    tensors_ = *std::move(opened);
+  }
+
+  TempDir dir_;
+  Safetensors tensors_;
+  ThreadPool pool_{2};
+  Exec exec_{pool_};
+};
+
+TEST_F(WeightReaderTest, NamesWhatIsWrong) {
+  WeightReader reader(tensors_);
+  EXPECT_TRUE(reader.Has("matrix"));
+  EXPECT_FALSE(reader.Has("matrix2"));
+  Status status = reader.Take("matrix2", 1, 1).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataCorrupt);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr(dir_.path()), HasSubstr("tensor matrix2 is missing")));
+  status = reader.Take("matrix", 33, 6).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataCorrupt);
+  EXPECT_THAT(status.message(), HasSubstr("tensor matrix is [33, 5], config wants [33, 6]"));
+  EXPECT_THAT(reader.TakeVector("matrix", 33).status().message(), HasSubstr("config wants [33]"));
+  status = reader.TakeVector("flags", 2).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("tensor flags is U8"), HasSubstr(dir_.path())));
+}
+
+TEST_F(WeightReaderTest, NothingMayBeLeft) {
+  WeightReader reader(tensors_);
+  ASSERT_TRUE(reader.Take("matrix", 33, 5).ok());
+  ASSERT_TRUE(reader.Take("matrix", 33, 5).ok());
+  ASSERT_TRUE(reader.TakeVector("vector", 5).ok());
+  EXPECT_EQ(reader.num_parameters(), 33 * 5 + 5);
+  reader.Ignore("ids");
+  reader.Ignore("flags");
+  EXPECT_THAT(reader.CheckAllTaken().message(), HasSubstr("tensor rounded is extra"));
+  reader.Ignore("rounded");
+  EXPECT_TRUE(reader.CheckAllTaken().ok());
+}
+
+TEST_F(WeightReaderTest, PacksAsStoredOrConverted) {
+  const auto packed = [&](const char* name, std::optional<DType> dtype) {
+    WeightReader reader(tensors_, dtype);
+    const WeightView view = *reader.Take(name, 33, 5);
+    Result<PackedWeight> result = reader.Pack(exec_, {&view, 1});
+    FS_CHECK(result.ok(), "{}", result.status().message());
+    return *std::move(result);
+  };
+  EXPECT_EQ(packed("matrix", std::nullopt).dtype(), DType::kF32);
+  EXPECT_EQ(packed("rounded", std::nullopt).dtype(), DType::kBF16);
+  EXPECT_EQ(packed("matrix", DType::kBF16).dtype(), DType::kBF16);
+
+  // Widening is exact: the product has the same bits as with the stored type.
+  const PackedWeight narrow = packed("rounded", std::nullopt),
+                     wide = packed("rounded", DType::kF32);
+  ASSERT_EQ(wide.dtype(), DType::kF32);
+  const float x[] = {0.3f, -1.7f, 2.5f, 0.01f, -9.0f};
+  float a[33], b[33];
+  MatMul(exec_, ConstMatrix(x, 1, 5), narrow, Matrix<float>(a, 1, 33));
+  MatMul(exec_, ConstMatrix(x, 1, 5), wide, Matrix<float>(b, 1, 33));
+  EXPECT_EQ(std::memcmp(a, b, sizeof(a)), 0);
+}
+
+TEST_F(WeightReaderTest, RefusesWhatNoKernelReads) {
+  WeightReader reader(tensors_);
+  const WeightView ids = *reader.Take("ids", 2, 2);
+  const Status status = reader.Pack(exec_, {&ids, 1}).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(status.message(), HasSubstr("ids"));
+  const WeightView mixed[] = {*reader.Take("matrix", 33, 5), *reader.Take("rounded", 33, 5)};
+  EXPECT_THAT(reader.Pack(exec_, mixed).status().message(), HasSubstr("tensor rounded is BF16"));
+  WeightReader converting(tensors_, DType::kF32);
+  EXPECT_EQ(converting.Pack(exec_, {&ids, 1}).status().code(), StatusCode::kUnsupported);
+  EXPECT_TRUE(converting.Pack(exec_, mixed).ok());
+}
+
+}  // namespace
+}  // namespace firesteel

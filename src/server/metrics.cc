@@ -1,0 +1,201 @@
+#include "server/metrics.h"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace firesteel {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+// vLLM's buckets.
+constexpr double kFirstTokenBounds[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,
+                                        0.25,  0.5,   0.75, 1.0,  2.5,  5.0,  7.5,  10.0,
+                                        20.0,  40.0,  80.0, 160,  640,  2560};
+constexpr double kInterTokenBounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1,
+                                        0.15,  0.2,    0.3,   0.4,  0.5,   0.75, 1.0,   2.5,
+                                        5.0,   7.5,    10,    20,   40,    80};
+constexpr double kRequestBounds[] = {0.05, 0.1, 0.3,   0.5,   0.8,   1.0,   1.5,  2.0,
+                                     2.5,  5.0, 10.0,  15.0,  20,    30.0,  40.0, 50.0,
+                                     60.0, 120, 240.0, 480.0, 960.0, 1920.0};
+
+// Collects families; every sample carries the two labels that vLLM gives.
+class Page {
+ public:
+  explicit Page(const std::string& model_name)
+      : base_{{"model_name", model_name}, {"engine", "0"}} {}
+
+  void Counter(const std::string& name, const char* help, double value, Labels labels = {}) {
+    Family(name, help, MetricType::Counter);
+    AddCounter(value, std::move(labels));
+  }
+  void Gauge(const std::string& name, const char* help, double value, Labels labels = {}) {
+    Family(name, help, MetricType::Gauge);
+    families_.back().metric.push_back(Sample(std::move(labels)));
+    families_.back().metric.back().gauge.value = value;
+  }
+  void Family(const std::string& name, const char* help, MetricType type) {
+    families_.push_back({.name = name, .help = help, .type = type, .metric = {}});
+  }
+  // To the last family.
+  void AddCounter(double value, Labels labels) {
+    families_.back().metric.push_back(Sample(std::move(labels)));
+    families_.back().metric.back().counter.value = value;
+  }
+  void Histogram(const std::string& name, const char* help, const LatencyHistogram& histogram) {
+    Family(name, help, MetricType::Histogram);
+    ClientMetric sample = Sample({});
+    uint64_t cumulative = 0;
+    for (size_t i = 0; i < histogram.counts().size(); ++i) {
+      cumulative += histogram.counts()[i];
+      const bool last = i == histogram.bounds().size();
+      sample.histogram.bucket.push_back(
+          {.cumulative_count = cumulative,
+           .upper_bound = last ? std::numeric_limits<double>::infinity() : histogram.bounds()[i]});
+    }
+    sample.histogram.sample_count = cumulative;
+    sample.histogram.sample_sum = histogram.sum();
+    families_.back().metric.push_back(std::move(sample));
+  }
+  std::string Text() const { return prometheus::TextSerializer().Serialize(families_); }
+
+ private:
+  ClientMetric Sample(Labels labels) const {
+    ClientMetric sample;
+    sample.label = base_;
+    sample.label.insert(sample.label.end(), labels.begin(), labels.end());
+    return sample;
+  }
+
+  Labels base_;
+  std::vector<MetricFamily> families_;
+};
+
+double Number(int64_t n) { return static_cast<double>(n); }
+
+void AddRequests(const EngineStats& stats, Page& page) {
+  page.Gauge("vllm:num_requests_running", "Requests in the running batch.", stats.running);
+  page.Gauge("vllm:num_requests_waiting", "Requests waiting to be scheduled.", stats.waiting);
+  page.Gauge("vllm:kv_cache_usage_perc", "KV blocks held by requests, 1 means all.",
+             stats.kv_blocks_total == 0
+                 ? 0.0
+                 : Number(stats.kv_blocks_used) / Number(stats.kv_blocks_total));
+  page.Counter("vllm:prompt_tokens_total", "Prompt tokens processed, cached ones included.",
+               Number(stats.prompt_tokens));
+  page.Counter("vllm:generation_tokens_total", "Tokens generated.",
+               Number(stats.generation_tokens));
+  page.Counter("vllm:num_preemptions_total", "Times a request was put back for want of KV blocks.",
+               Number(stats.preemptions));
+  page.Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
+               Number(stats.prompt_tokens));
+  page.Counter("vllm:prefix_cache_hits_total", "Prompt tokens found there.",
+               Number(stats.cached_tokens));
+  page.Family("vllm:request_success_total", "Requests ended, by reason.", MetricType::Counter);
+  page.AddCounter(Number(stats.requests_finished_stop), {{"finished_reason", "stop"}});
+  page.AddCounter(Number(stats.requests_finished_length), {{"finished_reason", "length"}});
+  page.AddCounter(Number(stats.requests_cancelled), {{"finished_reason", "abort"}});
+  page.AddCounter(Number(stats.requests_failed), {{"finished_reason", "error"}});
+}
+
+void AddVllmSpeculation(const EngineStats& stats, Page& page) {
+  page.Counter("vllm:spec_decode_num_drafts_total",
+               "Rounds with at least one verified draft token.", Number(stats.spec_rounds));
+  page.Counter("vllm:spec_decode_num_draft_tokens_total", "Draft tokens verified.",
+               Number(stats.spec_verified));
+  page.Counter("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens accepted.",
+               Number(stats.spec_accepted));
+  page.Family("vllm:spec_decode_num_accepted_tokens_per_pos_total",
+              "Draft tokens accepted, by position.", MetricType::Counter);
+  for (size_t i = 0; i < stats.spec_accepted_per_position.size(); ++i) {
+    page.AddCounter(Number(stats.spec_accepted_per_position[i]), {{"position", std::to_string(i)}});
+  }
+}
+
+void AddOurSpeculation(const EngineStats& stats, const std::string& method, const std::string& rule,
+                       Page& page) {
+  const ClientMetric::Label by_method{"method", method};
+  page.Counter("spec_drafted_tokens_total", "Draft tokens produced.", Number(stats.spec_drafted),
+               {by_method});
+  page.Counter("spec_invalidated_tokens_total",
+               "Draft tokens removed before scheduling: behind EOS, above a limit.",
+               Number(stats.spec_invalidated), {by_method});
+  page.Counter("spec_trimmed_tokens_total", "Draft tokens not verified by decision.",
+               Number(stats.spec_trimmed), {by_method});
+  page.Counter("spec_verified_tokens_total", "Draft tokens sent to the target.",
+               Number(stats.spec_verified), {by_method});
+  page.Family("spec_accepted_tokens_total", "Draft tokens accepted, by position.",
+              MetricType::Counter);
+  for (size_t i = 0; i < stats.spec_accepted_per_position.size(); ++i) {
+    page.AddCounter(Number(stats.spec_accepted_per_position[i]),
+                    {by_method, {"position", std::to_string(i)}});
+  }
+  page.Family("spec_reached_total",
+              "Rounds whose earlier positions were all accepted, by position.",
+              MetricType::Counter);
+  for (size_t i = 0; i < stats.spec_reached_per_position.size(); ++i) {
+    page.AddCounter(Number(stats.spec_reached_per_position[i]),
+                    {by_method, {"position", std::to_string(i)}});
+  }
+  page.Family("spec_rounds_total",
+              "Decode rounds, without a verified draft token (k=0) and with (k=1+).",
+              MetricType::Counter);
+  page.AddCounter(Number(stats.spec_rounds_without_draft), {by_method, {"k", "0"}});
+  page.AddCounter(Number(stats.spec_rounds), {by_method, {"k", "1+"}});
+  page.Counter("spec_cut_by_stop_tokens_total",
+               "Tokens committed by the verifier, then cut by a stop.",
+               Number(stats.spec_cut_by_stop), {by_method});
+  page.Counter("engine_steps_total", "Steps of the engine.", Number(stats.steps));
+  page.Family("spec_step_seconds_total", "Time spent, by phase of the step.", MetricType::Counter);
+  page.AddCounter(stats.seconds_draft, {{"phase", "draft"}});
+  page.AddCounter(stats.seconds_forward, {{"phase", "verify"}});
+  page.AddCounter(stats.seconds_sample, {{"phase", "sample"}});
+  page.AddCounter(stats.seconds_observe, {{"phase", "inject"}});
+  page.AddCounter(stats.seconds_schedule, {{"phase", "schedule"}});
+  page.Gauge("spec_lossless", "1 where the verification rule keeps the target's distribution.",
+             rule == "typical" ? 0 : 1, {{"rule", rule}});
+}
+
+}  // namespace
+
+LatencyHistogram::LatencyHistogram(std::span<const double> bounds)
+    : bounds_(bounds.begin(), bounds.end()), counts_(bounds.size() + 1) {}
+
+void LatencyHistogram::Observe(double seconds) {
+  const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), seconds);
+  ++counts_[static_cast<size_t>(bucket - bounds_.begin())];
+  sum_ += seconds;
+}
+
+ServerMetrics::ServerMetrics()
+    : time_to_first_token(kFirstTokenBounds),
+      inter_token(kInterTokenBounds),
+      e2e(kRequestBounds),
+      time_per_output_token(kInterTokenBounds) {}
+
+std::string ServerMetrics::Render(const EngineStats& stats, const ModelSummary& summary,
+                                  const std::string& model_name,
+                                  const std::string& verify_rule) const {
+  Page page(model_name);
+  AddRequests(stats, page);
+  page.Histogram("vllm:time_to_first_token_seconds", "From arrival to the first token.",
+                 time_to_first_token);
+  page.Histogram("vllm:inter_token_latency_seconds",
+                 "Between two deliveries of tokens to a request.", inter_token);
+  page.Histogram("vllm:time_per_output_token_seconds", "The same under its older name.",
+                 inter_token);
+  page.Histogram("vllm:request_time_per_output_token_seconds",
+                 "Mean time per output token of a request.", time_per_output_token);
+  page.Histogram("vllm:e2e_request_latency_seconds", "From arrival to the end.", e2e);
+  AddVllmSpeculation(stats, page);
+  AddOurSpeculation(stats, summary.spec_method, verify_rule, page);
+  return page.Text();
+}
+
+}  // namespace firesteel

@@ -1,0 +1,295 @@
+// DSpark as DeepSpec trains it for Qwen3 (arXiv 2607.05147): one non-causal pass over a block whose
+// keys and values are joined by the target's features, then a Markov chain over the block's logits.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernels/paged_attention.h"
+#include "kernels/row_ops.h"
+#include "model/decoder_layer.h"
+#include "sampling/params.h"
+#include "speculation/dspark_internal.h"
+#include "speculation/make_internal.h"
+
+namespace firesteel {
+namespace {
+
+class Dspark : public Drafter {
+ public:
+  static Result<std::unique_ptr<Drafter>> Load(const DrafterContext& context, DsparkProbe* probe);
+
+  const DrafterInfo& info() const override { return info_; }
+  std::vector<CacheGroup> CacheGroups(DType kv_dtype) const override {
+    const RowFormat row{kv_dtype, config_.decoder.num_kv_heads, config_.decoder.head_dim};
+    return {{"dspark", config_.decoder.num_layers, {row, row}}};
+  }
+  Status Observe(Exec& exec, std::span<const CommittedRows> rows, ConstMatrix features,
+                 const KvView& kv, Workspace& workspace) override;
+  Status Propose(Exec& exec, std::span<const DraftQuery> queries, const KvView& kv,
+                 Workspace& workspace, std::vector<Draft>* drafts) override;
+
+ private:
+  // The hidden states that decide the drafts: [queries * steps, h], after the final norm.
+  Matrix<float> BlockPass(Exec& exec, std::span<const DraftQuery> queries, int32_t steps,
+                          const KvView& kv, Workspace& workspace) const;
+  void BlockAttention(Exec& exec, int32_t l, std::span<const DraftQuery> queries, const KvView& kv,
+                      std::span<const int32_t> positions, LayerActivations& a) const;
+  void Chain(Exec& exec, std::span<const DraftQuery> queries, int32_t steps, ConstMatrix hidden,
+             Matrix<float> logits, Workspace& workspace, std::vector<Draft>* drafts) const;
+  float Confidence(std::span<const float> hidden, std::span<const float> markov) const;
+  int32_t DrawToken(const DraftQuery& query, std::span<const float> logits, int32_t step,
+                    Draft* draft) const;
+
+  DsparkConfig config_;
+  DsparkWeights w_;
+  DrafterInfo info_;
+  RopeTable rope_;
+  int32_t group_ = 0;
+  bool always_greedy_ = false;
+  DsparkFaults faults_;
+  DsparkProbe* probe_ = nullptr;
+};
+
+// c = RMSNorm(fc F) is shared by all layers; each layer caches its own k and v of it. Nothing of a
+// block is ever cached, so the cache holds exactly the committed positions.
+Status Dspark::Observe(Exec& exec, std::span<const CommittedRows> rows, ConstMatrix features,
+                       const KvView& kv, Workspace& workspace) {
+  const DecoderConfig& c = config_.decoder;
+  int64_t total = 0;
+  for (const CommittedRows& r : rows) total += r.count;
+  if (total == 0) return {};
+  if (features.cols != w_.fc.cols()) {
+    return Internal(
+        fmt::format("dspark: features are {} wide, expected {}", features.cols, w_.fc.cols()));
+  }
+  for (const CommittedRows& r : rows) {
+    if (r.feature_row < 0 || r.feature_row + r.count > features.rows || r.first_position < 0 ||
+        r.first_position + r.count + faults_.context_shift > rope_.max_positions()) {
+      return Internal(
+          fmt::format("dspark: rows {} + {} at position {} do not fit {} rows of features",
+                      r.feature_row, r.count, r.first_position, features.rows));
+    }
+  }
+  const std::span<int32_t> from = workspace.Ints(total), positions = workspace.Ints(total);
+  std::vector<AppendRows> append;
+  int64_t row = 0;
+  for (const CommittedRows& r : rows) {
+    append.push_back({row, r.count, r.first_position, kv.Table(r.slot, group_)});
+    for (int32_t i = 0; i < r.count; ++i, ++row) {
+      from[static_cast<size_t>(row)] = static_cast<int32_t>(r.feature_row + i);
+      positions[static_cast<size_t>(row)] =
+          static_cast<int32_t>(r.first_position + i + faults_.context_shift);
+    }
+  }
+  const Matrix<float> gathered = workspace.Floats(total, features.cols);
+  const Matrix<float> context = workspace.Floats(total, c.hidden_size);
+  const Matrix<float> projected = workspace.Floats(total, w_.context_kv.rows());
+  GatherRows(exec, features, from, gathered);
+  MatMul(exec, gathered, w_.fc, context);
+  RmsNorm(exec, context, w_.hidden_norm.span(), c.norm_eps, context);
+  MatMul(exec, context, w_.context_kv, projected);
+  const int64_t kv_width = int64_t{c.num_kv_heads} * c.head_dim;
+  for (int32_t l = 0; l < c.num_layers; ++l) {
+    const Matrix<float> k = projected.ColRange(2 * l * kv_width, kv_width);
+    const Matrix<float> v = projected.ColRange((2 * l + 1) * kv_width, kv_width);
+    HeadRmsNormInPlace(exec, k, w_.layers[static_cast<size_t>(l)].k_norm.span(), c.norm_eps);
+    RopeInPlace(exec, k, positions, rope_);
+    AppendPaged(exec, k, append, kv.Plane(group_, l, 0));
+    AppendPaged(exec, v, append, kv.Plane(group_, l, 1));
+  }
+  return {};
+}
+
+Status Dspark::Propose(Exec& exec, std::span<const DraftQuery> queries, const KvView& kv,
+                       Workspace& workspace, std::vector<Draft>* drafts) {
+  drafts->assign(queries.size(), {});
+  int32_t steps = 0;
+  for (const DraftQuery& query : queries) {
+    if (query.tokens.empty() ||
+        static_cast<int64_t>(query.tokens.size()) > rope_.max_positions() - config_.block_size) {
+      return Internal(fmt::format("dspark: a query has {} tokens, expected 1 to {}",
+                                  query.tokens.size(), rope_.max_positions() - config_.block_size));
+    }
+    steps = std::max(steps, std::min(query.max_tokens, config_.block_size));
+  }
+  if (steps == 0) return {};
+  const Matrix<float> hidden = BlockPass(exec, queries, steps, kv, workspace);
+  const Matrix<float> logits = workspace.Floats(hidden.rows, config_.decoder.vocab_size);
+  MatMul(exec, hidden, w_.head(), logits);
+  Chain(exec, queries, steps, hidden, logits, workspace, drafts);
+  if (probe_ != nullptr) {
+    probe_->steps = steps;
+    probe_->hidden.clear();
+    probe_->logits.clear();
+    for (int64_t r = 0; r < hidden.rows; ++r) {
+      probe_->hidden.insert(probe_->hidden.end(), hidden.Row(r), hidden.Row(r) + hidden.cols);
+      probe_->logits.insert(probe_->logits.end(), logits.Row(r), logits.Row(r) + logits.cols);
+    }
+  }
+  return {};
+}
+
+// Always the whole block that was trained, however few tokens are wanted: its rows attend to one
+// another, so a shorter block would be another distribution. Only the rows that are wanted go on to
+// the head.
+Matrix<float> Dspark::BlockPass(Exec& exec, std::span<const DraftQuery> queries, int32_t steps,
+                                const KvView& kv, Workspace& workspace) const {
+  const DecoderConfig& c = config_.decoder;
+  const int64_t block = config_.block_size, count = static_cast<int64_t>(queries.size());
+  const std::span<int32_t> tokens = workspace.Ints(count * block),
+                           positions = workspace.Ints(count * block);
+  const std::span<int32_t> wanted = workspace.Ints(count * steps);
+  for (int64_t q = 0; q < count; ++q) {
+    const DraftQuery& query = queries[static_cast<size_t>(q)];
+    for (int64_t i = 0; i < block; ++i) {
+      tokens[static_cast<size_t>(q * block + i)] =
+          i == 0 ? query.tokens.back() : config_.mask_token;
+      positions[static_cast<size_t>(q * block + i)] =
+          static_cast<int32_t>(static_cast<int64_t>(query.tokens.size()) - 1 + i);
+    }
+    for (int64_t i = 0; i < steps; ++i)
+      wanted[static_cast<size_t>(q * steps + i)] = static_cast<int32_t>(q * block + i);
+  }
+  const int32_t ballast_width =
+      w_.ballast.empty() ? 0 : static_cast<int32_t>(w_.ballast[0].down.cols());
+  LayerActivations a(workspace, count * block, c, std::max(c.intermediate_size, ballast_width));
+  EmbedTokens(exec, tokens, w_.embedding, a.x);
+  for (int32_t l = 0; l < c.num_layers; ++l) {
+    BlockAttention(exec, l, queries, kv, positions, a);
+    Mlp(exec, w_.layers[static_cast<size_t>(l)], c, a);
+  }
+  for (const DecoderLayer& layer : w_.ballast) Ballast(exec, layer, c, rope_, positions, a);
+  const Matrix<float> hidden = workspace.Floats(count * steps, c.hidden_size);
+  GatherRows(exec, a.x, wanted, hidden);
+  RmsNorm(exec, hidden, w_.norm.span(), c.norm_eps, hidden);
+  return hidden;
+}
+
+// Every row of a block sees the cached context [0, n) and the whole block, in both directions; the
+// anchor at position n is in the block, not in the context.
+void Dspark::BlockAttention(Exec& exec, int32_t l, std::span<const DraftQuery> queries,
+                            const KvView& kv, std::span<const int32_t> positions,
+                            LayerActivations& a) const {
+  const DecoderConfig& c = config_.decoder;
+  const DecoderLayer& layer = w_.layers[static_cast<size_t>(l)];
+  ProjectQkv(exec, layer, c, rope_, positions, a);
+  std::vector<AttentionRows> attend;
+  for (size_t q = 0; q < queries.size(); ++q) {
+    const int64_t begin = static_cast<int64_t>(q) * config_.block_size;
+    const int64_t context = static_cast<int64_t>(queries[q].tokens.size()) - 1;
+    const std::span<const BlockId> table = kv.Table(queries[q].slot, group_);
+    const int64_t rows_at_once = faults_.causal_block ? 1 : config_.block_size;
+    for (int64_t i = 0; i < config_.block_size; i += rows_at_once) {
+      const int64_t seen = i + rows_at_once;
+      attend.push_back({begin + i, rows_at_once, context, false, table, a.k.RowRange(begin, seen),
+                        a.v.RowRange(begin, seen)});
+    }
+  }
+  PagedAttention(exec, a.q, attend, kv.Plane(group_, l, 0), kv.Plane(group_, l, 1),
+                 1.0f / std::sqrt(static_cast<float>(c.head_dim)), a.attended);
+  MatMul(exec, a.attended, layer.o, a.x, MatMulStore::kAdd);
+}
+
+// Left to right, all queries at once: token i of every block is drawn from U_i + W2 W1[token i -
+// 1], so q is exactly what was sampled. Sequential, because the bias of a token can lift any other
+// of the vocabulary.
+void Dspark::Chain(Exec& exec, std::span<const DraftQuery> queries, int32_t steps,
+                   ConstMatrix hidden, Matrix<float> logits, Workspace& workspace,
+                   std::vector<Draft>* drafts) const {
+  const int64_t count = static_cast<int64_t>(queries.size());
+  const std::span<int32_t> previous = workspace.Ints(count);
+  for (size_t q = 0; q < queries.size(); ++q) previous[q] = queries[q].tokens.back();
+  const Matrix<float> markov = workspace.Floats(count, config_.markov_rank);
+  for (int32_t i = 0; i < steps; ++i) {
+    if (config_.markov_rank > 0) {
+      // Row i of every block: rows i, i + steps, … of the logits.
+      const Matrix<float> rows(logits.Row(i), count, logits.cols, logits.stride * steps);
+      EmbedTokens(exec, previous, w_.markov_w1, markov);
+      MatMul(exec, markov, w_.markov_w2, rows, MatMulStore::kAdd);
+    }
+    exec.pool.ParallelFor(count, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t q = begin; q < end; ++q) {
+        const auto at = static_cast<size_t>(q);
+        if (i >= queries[at].max_tokens) continue;
+        const int64_t row = q * steps + i;
+        Draft& draft = (*drafts)[at];
+        // Before the draw: it must not know the token that it speaks of.
+        if (config_.confidence) {
+          draft.confidence.push_back(Confidence(hidden.RowSpan(row), markov.RowSpan(q)));
+        }
+        previous[at] = DrawToken(queries[at], logits.RowSpan(row), i, &draft);
+        draft.tokens.push_back(previous[at]);
+      }
+    });
+  }
+}
+
+float Dspark::Confidence(std::span<const float> hidden, std::span<const float> markov) const {
+  const float* weight = w_.confidence.data();
+  double sum = w_.confidence_bias;
+  for (const float x : hidden) sum += double{x} * *weight++;
+  if (config_.confidence_with_markov) {
+    for (const float x : markov) sum += double{x} * *weight++;
+  }
+  return static_cast<float>(1 / (1 + std::exp(-sum)));
+}
+
+int32_t Dspark::DrawToken(const DraftQuery& query, std::span<const float> logits, int32_t step,
+                          Draft* draft) const {
+  if (always_greedy_ || IsGreedy(*query.sampling)) return ArgMax(logits);
+  draft->probs.push_back(MakeDistribution(logits, *query.sampling));
+  const int64_t position = static_cast<int64_t>(query.tokens.size()) + step;  // n + 1 + step
+  return SampleWithNoise(draft->probs.back(), query.noise, position, query.purpose);
+}
+
+Result<std::unique_ptr<Drafter>> Dspark::Load(const DrafterContext& context, DsparkProbe* probe) {
+  const std::string& directory = context.options.model;
+  if (directory.empty())
+    return InvalidArgument("dspark: no drafter checkpoint was named, expected a directory");
+  FS_ASSIGN(const Json json, ReadConfigJson(directory));
+  FS_TRY(CheckBallast(context.options.ballast_layers, context.options.ballast_width));
+  auto drafter = std::make_unique<Dspark>();
+  FS_ASSIGN(drafter->config_,
+            ParseDsparkConfig(json, context.target.info(), directory + "/config.json"));
+  DsparkConfig& config = drafter->config_;
+  FS_ASSIGN(const auto method,
+            GetString(context.config, "draft_sample_method", "speculative config"));
+  const std::string sample_method = method.value_or("auto");
+  if (sample_method != "auto" && sample_method != "probabilistic" && sample_method != "greedy") {
+    return InvalidArgument(fmt::format(
+        "speculative config: draft_sample_method is {}, expected auto, probabilistic or greedy",
+        DumpJson(sample_method)));
+  }
+  FS_ASSIGN(drafter->w_, LoadDsparkWeights(context.exec, directory, config, context.target));
+  drafter->w_.ballast =
+      MakeBallast(context.exec, config.decoder, context.options.ballast_layers,
+                  context.options.ballast_width, drafter->w_.layers[0].qkv.dtype());
+  // The last block may start at the last position that a sequence can have.
+  drafter->rope_ = RopeTable(config.decoder.head_dim, config.decoder.rope_theta,
+                             context.max_model_len + config.block_size + 1);
+  drafter->group_ = context.first_group;
+  drafter->always_greedy_ = sample_method == "greedy";
+  drafter->probe_ = probe;
+  drafter->info_ = {.name = "dspark",
+                    .max_tokens = config.block_size,
+                    .feature_layers = config.target_layers,
+                    .weight_bytes = drafter->w_.BytesPerPass(config.block_size)};
+  if (probe != nullptr) drafter->faults_ = probe->faults;
+  for (int32_t& layer : drafter->info_.feature_layers) layer += drafter->faults_.layer_shift;
+  return std::unique_ptr<Drafter>(std::move(drafter));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Drafter>> MakeDsparkWithProbe(const DrafterContext& context,
+                                                     DsparkProbe* probe) {
+  return Dspark::Load(context, probe);
+}
+
+Result<std::unique_ptr<Drafter>> MakeDspark(const DrafterContext& context) {
+  return Dspark::Load(context, nullptr);
+}
+
+}  // namespace firesteel

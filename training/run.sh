@@ -1,0 +1,36 @@
+#!/bin/sh
+# Rebuilds the demo pair from nothing. Run it again after an interruption: finished stages are skipped and both trainings
+# resume from their checkpoints. TARGET_MINUTES and DRAFTER_MINUTES set the time spent, THREADS the processes.
+set -eu
+cd "$(dirname "$0")"
+python=/usr/bin/python3
+threads=${THREADS:-2}
+export OMP_WAIT_POLICY=passive  # waiting threads sleep, so that a busy machine is shared well
+mkdir -p work
+
+stage() {  # stage NAME COMMAND...: runs it once
+    name=$1
+    shift
+    [ -e "work/$name.done" ] || { echo "== $name"; "$@"; touch "work/$name.done"; }
+}
+
+samples() {
+    pids=
+    for seed in $(seq "$threads"); do
+        $python sample.py --seed "$seed" --tokens 5e5 & pids="$pids $!"
+    done
+    for pid in $pids; do wait "$pid"; done
+}
+
+stage setup ./setup.sh
+stage corpus $python corpus.py
+stage tokenizer $python tokenizer.py
+stage tokens $python data.py
+stage target $python train_target.py --threads "$threads" --minutes "${TARGET_MINUTES:-75}"
+stage samples samples
+stage drafter $python train_dspark.py --threads "$threads" --minutes "${DRAFTER_MINUTES:-40}"
+$python install.py
+$python prompts.py
+$python tiny.py
+$python golden.py --all
+$python report.py
