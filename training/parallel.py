@@ -3,6 +3,8 @@
 A step is cut into pieces that the processes fetch as they become free. On a machine that has other work to do this loses
 far less than threads inside every matrix product, which wait for the slowest of them hundreds of times a step.
 """
+import queue
+
 import torch
 import torch.multiprocessing as multiprocessing
 
@@ -17,8 +19,12 @@ def work(compute, model, gradients, tasks, results):
         p.grad = g
     while True:
         try:
-            piece = tasks.get()
-        except (ConnectionError, EOFError):  # the main process is gone
+            piece = tasks.get(timeout=10)
+        except queue.Empty:
+            if not multiprocessing.parent_process().is_alive():
+                return
+            continue
+        except (ConnectionError, EOFError):  # the parent died while handing over a piece
             return
         if piece is None:
             return

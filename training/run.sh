@@ -6,6 +6,7 @@ cd "$(dirname "$0")"
 python=/usr/bin/python3
 threads=${THREADS:-2}
 export OMP_WAIT_POLICY=passive  # waiting threads sleep, so that a busy machine is shared well
+export OPENBLAS_NUM_THREADS=1
 mkdir -p work
 
 stage() {  # stage NAME COMMAND...: runs it once

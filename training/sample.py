@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 LENGTH = 384
 ROWS = 96  # at a time
 PREFIX = (16, 128)
-TEMPERATURES = [0.0, 0.7, 1.0]
+TEMPERATURES = [0.0, 0.0, 0.7, 1.0]  # each as likely
 
 
 def load_target(folder):

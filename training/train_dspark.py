@@ -24,30 +24,26 @@ WORK = HERE / "work/dspark"
 MINUTES = 40
 ROWS, PIECE_ROWS, ANCHORS = 4, 1, 72  # sequences of a step and of a piece of it, and blocks of each sequence
 TEXT_SHARE = 1 / 6  # of the sequences come from the corpus instead of the samples
-MUON_LR, ADAM_LR = 0.01, 0.003
-CHECKPOINT_SECONDS = 180
-EVAL_PREFIX, EVAL_TOKENS, EVAL_ROWS = 64, 64, 16  # rows per kind
+MUON_LR, ADAM_LR = 0.008, 0.002
+CHECKPOINT_SECONDS = 300
+EVAL_PREFIX, EVAL_TOKENS, EVAL_ROWS = 48, 64, 6  # rows per kind
 SEED = 3
 
 
-def acceptance(model, target, prompts, tokens):
-    """Greedy speculative decoding, simulated: mean length of a round and the share of rounds that reach position k."""
+def acceptance(model, target, texts):
+    """Mean length of a greedy round on texts [rows, EVAL_PREFIX + EVAL_TOKENS + block + 1] that the target wrote greedily."""
     size = model.config["block_size"]
-    length = prompts.shape[1]
-    with torch.no_grad():
-        text = sample.generate(target, prompts, length + tokens + size + 1, torch.zeros(len(prompts)))
-    anchors = torch.arange(length, length + tokens).expand(len(text), -1)
-    drafts, _ = dspark.greedy_drafts(model, target, text, anchors)
-    truth = torch.stack([text[:, length + 1 + i:length + 1 + i + tokens] for i in range(size)], -1)
+    anchors = torch.arange(EVAL_PREFIX, EVAL_PREFIX + EVAL_TOKENS).expand(len(texts), -1)
+    drafts, _ = dspark.greedy_drafts(model, target, texts, anchors)
+    truth = torch.stack([texts[:, EVAL_PREFIX + 1 + i:][:, :EVAL_TOKENS] for i in range(size)], -1)
     accepted = (drafts == truth).long().cumprod(-1).sum(-1)
     rounds = []
     for row in accepted.tolist():
         at = 0
-        while at < tokens:
+        while at < EVAL_TOKENS:
             rounds.append(row[at])
             at += row[at] + 1
-    counts = np.array(rounds)
-    return 1 + counts.mean(), [(counts >= k).mean() for k in range(1, size + 1)]
+    return 1 + sum(rounds) / len(rounds)
 
 
 class Trainee(torch.nn.Module):
@@ -84,16 +80,23 @@ class Run:
                                     [p for n, p in parameters.items() if not matrix(n)], MUON_LR, ADAM_LR)
         self.samples = load_samples()
         self.texts = data.Windows("train", SEED)
-        self.prompts = {kind: self.eval_prompts(kind) for kind in tok.KINDS}
+        self.eval_texts = self.write_eval_texts()
         self.step, spent = 0, 0.0
         if (WORK / "checkpoint.pt").exists() and not args.fresh:
             spent = self.restore(torch.load(WORK / "checkpoint.pt"))
         self.workers = parallel.Workers(compute, Trainee(self.model, self.target), args.threads)
         self.clock = schedule.Clock(args, spent, MINUTES)
 
-    def eval_prompts(self, kind):
-        docs = [d for d in data.documents(kind, "heldout") if len(d) >= EVAL_PREFIX]
-        return torch.from_numpy(np.stack([d[:EVAL_PREFIX] for d in docs[:EVAL_ROWS]]).astype(np.int64))
+    def write_eval_texts(self):
+        """By kind: beginnings of held-out documents, continued greedily by the target."""
+        prompts = []
+        for kind in tok.KINDS:
+            docs = [d for d in data.documents(kind, "heldout") if len(d) >= EVAL_PREFIX]
+            prompts += [docs[i % len(docs)][:EVAL_PREFIX] for i in range(EVAL_ROWS)]
+        prompts = torch.from_numpy(np.stack(prompts).astype(np.int64))
+        length = EVAL_PREFIX + EVAL_TOKENS + self.model.config["block_size"] + 1
+        texts = sample.generate(self.target, prompts, length, torch.zeros(len(prompts)))
+        return dict(zip(tok.KINDS, texts.split(EVAL_ROWS)))
 
     def restore(self, state):
         self.model.load_state_dict(state["model"])
@@ -116,9 +119,7 @@ class Run:
                  "rng": torch.get_rng_state(), "step": self.step, "elapsed": self.clock.elapsed()}
         torch.save(state, WORK / "checkpoint.part")
         os.replace(WORK / "checkpoint.part", WORK / "checkpoint.pt")
-        figures = {}
-        for kind, prompts in self.prompts.items():
-            figures[kind] = round(float(acceptance(self.model, self.target, prompts, EVAL_TOKENS)[0]), 3)
+        figures = {kind: round(acceptance(self.model, self.target, texts), 3) for kind, texts in self.eval_texts.items()}
         self.export(figures)
         self.log(f"checkpoint at step {self.step}, mean greedy acceptance length {figures}")
 

@@ -14,6 +14,7 @@ namespace firesteel {
 namespace {
 
 constexpr int kPollMs = 100;
+constexpr int32_t kWarmupTokens = 16;
 
 // Keys that not every server takes.
 struct OptionalKeys {
@@ -131,7 +132,8 @@ Result<OptionalKeys> Probe(const LoadOptions& options, const std::atomic<bool>* 
                            std::vector<std::string>* notes) {
   LoadOptions probe = options;
   probe.max_concurrency = 1;
-  const std::vector<Prompt> prompts = {{.id = "probe", .text = "Hello", .output_tokens = 4}};
+  // One token, so that nothing is drafted: the probe leaves the server's speculation as it was.
+  const std::vector<Prompt> prompts = {{.id = "probe", .text = "Hello", .output_tokens = 1}};
   OptionalKeys keys;
   for (;;) {
     FS_ASSIGN(const std::vector<RequestRecord> records,
@@ -192,7 +194,11 @@ Result<LoadResult> RunLoad(const LoadOptions& caller_options, const std::vector<
   result.model = options.model;
   FS_ASSIGN(const OptionalKeys keys, Probe(options, stop, &result.notes));
   if (options.num_warmups > 0) {
-    const std::vector<Prompt> warmups = SelectPrompts(prompts, options.num_warmups, std::nullopt);
+    std::vector<Prompt> warmups = SelectPrompts(prompts, options.num_warmups, std::nullopt);
+    for (Prompt& warmup : warmups) {
+      const int32_t wanted = warmup.output_tokens > 0 ? warmup.output_tokens : options.output_len;
+      warmup.output_tokens = std::min(wanted, kWarmupTokens);
+    }
     FS_ASSIGN(const std::vector<RequestRecord> records,
               ClosedLoop(options, keys, warmups, nullptr).Run(stop));
     for (const RequestRecord& record : records) {

@@ -25,7 +25,8 @@ struct LoadOptions {
   std::string api_key;
   int32_t max_concurrency = 1;
   int32_t output_len = 128;  // max_tokens of prompts that name none
-  int32_t num_warmups = 0;   // requests before the measured ones, with the first prompts
+  // Requests before the measured ones, with the first prompts and at most 16 output tokens each.
+  int32_t num_warmups = 0;
   bool ignore_eos = false;
   // Sampling parameters and whatever else goes into every request; keys here win over ours.
   Json extra_body = Json::object();

@@ -179,8 +179,13 @@ TEST(LoadGeneratorTest, DropsOptionalKeysThatAServerRefuses) {
 }
 
 TEST(LoadGeneratorTest, NotesAServerWithoutUsage) {
-  ScriptedServer server([&](const std::string& target, const std::string&) -> ScriptedAnswer {
+  std::mutex mutex;
+  int short_requests = 0, full_requests = 0;
+  ScriptedServer server([&](const std::string& target, const std::string& body) -> ScriptedAnswer {
     if (target == "GET /metrics") return {.status = 404};
+    const std::lock_guard lock(mutex);
+    short_requests += body.find("\"max_tokens\":16,") != std::string::npos;
+    full_requests += body.find("\"max_tokens\":128,") != std::string::npos;
     return {.pieces = {Event(R"({"choices":[{"text":"a"}]})"), Event("[DONE]")}};
   });
   LoadOptions options;
@@ -191,6 +196,8 @@ TEST(LoadGeneratorTest, NotesAServerWithoutUsage) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   EXPECT_THAT(result->notes,
               ElementsAre(HasSubstr("ignores return_token_ids"), HasSubstr("reports no usage")));
+  EXPECT_EQ(short_requests, 2);
+  EXPECT_EQ(full_requests, 1);
 }
 
 TEST(LoadGeneratorTest, AServerThatRefusesTheFirstRequestIsAnError) {

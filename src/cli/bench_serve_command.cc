@@ -31,9 +31,9 @@ Status Run(const FlagValues& values) {
   });
   ProgressBar bar = ProgressBar::ToStderr();
   const LoadProgress progress = [&](size_t finished, size_t total, size_t failed) {
-    std::string phase = fmt::format("{} of {} requests", finished, total);
-    if (failed > 0) phase += fmt::format(", {} failed", failed);
-    bar.Update(phase, static_cast<double>(finished) / static_cast<double>(total));
+    std::string detail = fmt::format("{} of {} requests", finished, total);
+    if (failed > 0) detail += fmt::format(", {} failed", failed);
+    bar.Update("measuring", static_cast<double>(finished) / static_cast<double>(total), detail);
   };
   FS_ASSIGN(const LoadResult result, RunLoad(load, prompts, progress, &stop));
   bar.Finish();

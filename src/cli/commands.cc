@@ -30,6 +30,10 @@ int FinishCommand(const CommandSpec& command, const Status& status) {
   return status.code() == StatusCode::kInvalidArgument ? kExitUsage : kExitFailed;
 }
 
+Status AsModelFault(const Status& status) {
+  return status.code() == StatusCode::kInvalidArgument ? DataCorrupt(status.message()) : status;
+}
+
 void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
 }
@@ -48,6 +52,9 @@ Result<EngineOptions> EngineOptionsFrom(const FlagValues& values) {
     spec_given |= values.Has(flag);
   }
   FS_TRY(UseDemoModel(spec_given, &options));
+  if (options.speculation.method == "dspark" && options.speculation.model.empty()) {
+    return InvalidArgument("speculation by dspark needs a drafter, expected --spec-model DIR");
+  }
   PrintNotes(notes);
   return options;
 }

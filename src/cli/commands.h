@@ -45,6 +45,10 @@ void PrintNotes(const std::vector<std::string>& notes);
 // Names of this build's drafters.
 std::vector<std::string> SpecMethods();
 
+// What is wrong with a model or its files is no wrong usage: kInvalidArgument of Engine::Load
+// becomes kDataCorrupt.
+Status AsModelFault(const Status& status);
+
 // Engine options from the flags, the demo model where none is named; prints the notes.
 Result<EngineOptions> EngineOptionsFrom(const FlagValues& values);
 

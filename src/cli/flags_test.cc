@@ -311,7 +311,9 @@ TEST(ServeFlagsTest, HelpShowsEveryFlagWithItsDefault) {
       continue;
     }
     EXPECT_THAT(help, HasSubstr("  " + flag.name));
-    if (flag.effect == FlagEffect::kUsed) EXPECT_NE(flag.default_text, "") << flag.name;
+    if (flag.effect == FlagEffect::kUsed) {
+      EXPECT_NE(flag.default_text, "") << flag.name;
+    }
   }
   EXPECT_THAT(help, HasSubstr("  --port N\n      port to listen on; 0 takes any free one and "
                               "prints it [default: 8000]\n"));

@@ -105,11 +105,11 @@ Status Run(const FlagValues& values) {
   Interrupts interrupts;
   SignalWatcher signals([&](int) { interrupts.OnSignal(); });
   ProgressBar bar = ProgressBar::ToStderr();
-  FS_ASSIGN(const std::unique_ptr<Engine> engine,
-            Engine::Load(options, [&](const std::string& phase, double fraction) {
-              bar.Update(phase, fraction);
-            }));
+  Result<std::unique_ptr<Engine>> loaded = Engine::Load(
+      options, [&](const std::string& phase, double fraction) { bar.Update(phase, fraction); });
   bar.Finish();
+  if (!loaded.ok()) return AsModelFault(loaded.status());
+  const std::unique_ptr<Engine> engine = *std::move(loaded);
   if (engine->Summary().ballast_bytes > 0 || engine->options().speculation.ballast_layers > 0) {
     fmt::print(stderr, "with ballast: {}\n", FormatCost(BannerOf(engine->Summary(), "")));
   }

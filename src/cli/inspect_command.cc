@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 std::string Bytes(int64_t bytes) {
   if (bytes < 10'000) return fmt::format("{} B", bytes);
-  if (bytes < 10'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) * 1e-3);
+  if (bytes < 1'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) * 1e-3);
   if (bytes < 10'000'000'000) return fmt::format("{:.1f} MB", static_cast<double>(bytes) * 1e-6);
   return fmt::format("{:.1f} GB", static_cast<double>(bytes) * 1e-9);
 }
@@ -171,10 +171,9 @@ int InspectCommand(const std::vector<std::string>& args) {
     if (!demo.ok()) return FinishCommand(command, demo.status());
     directory = *demo;
   }
-  // What is wrong is the file, not the command line.
-  const Status status =
-      Inspect(directory, values.Text("--spec-model"), values.Text("--tensors") == "true");
-  return FinishCommand(command, status) == kExitOk ? kExitOk : kExitFailed;
+  const bool list_tensors = values.Text("--tensors") == "true";
+  return FinishCommand(command,
+                       AsModelFault(Inspect(directory, values.Text("--spec-model"), list_tensors)));
 }
 
 }  // namespace firesteel

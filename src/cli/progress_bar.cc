@@ -51,6 +51,7 @@ ProgressBar::ProgressBar(ProgressBar&& other) noexcept
       start_ns_(other.start_ns_),
       written_ns_(other.written_ns_),
       phase_(std::move(other.phase_)),
+      detail_(std::move(other.detail_)),
       fraction_(other.fraction_),
       shown_(std::exchange(other.shown_, false)) {}
 
@@ -65,9 +66,10 @@ ProgressBar ProgressBar::ToStderr() {
 
 ProgressBar::~ProgressBar() { Finish(); }
 
-void ProgressBar::Update(const std::string& phase, double fraction) {
+void ProgressBar::Update(const std::string& phase, double fraction, const std::string& detail) {
   const bool new_phase = phase != phase_;
   phase_ = phase;
+  detail_ = detail.empty() ? "" : ": " + detail;
   fraction_ = std::clamp(fraction, 0.0, 1.0);
   const int64_t now_ns = clock_->NowNs();
   if (!shown_ && now_ns - start_ns_ < kQuietNs) return;
@@ -86,13 +88,13 @@ void ProgressBar::Draw() {
   const int filled = static_cast<int>(fraction_ * kBarColumns);
   const std::string bar = std::string(static_cast<size_t>(filled), '#') +
                           std::string(static_cast<size_t>(kBarColumns - filled), '.');
-  const std::string line = fmt::format("[{}] {:3.0f} % {}{}", bar, 100 * fraction_, phase_,
-                                       Remaining(clock_->NowNs() - start_ns_, fraction_));
+  const std::string line = fmt::format("[{}] {:3.0f} % {}{}{}", bar, 100 * fraction_, phase_,
+                                       detail_, Remaining(clock_->NowNs() - start_ns_, fraction_));
   write_(kEraseLine + Cut(line, width_ - 1));
 }
 
 void ProgressBar::WriteLine() {
-  write_(fmt::format("{:.0f} % {}{}\n", 100 * fraction_, phase_,
+  write_(fmt::format("{:.0f} % {}{}{}\n", 100 * fraction_, phase_, detail_,
                      Remaining(clock_->NowNs() - start_ns_, fraction_)));
 }
 

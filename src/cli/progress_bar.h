@@ -25,9 +25,9 @@ class ProgressBar {
 
   ProgressBar(ProgressBar&& other) noexcept;
 
-  // `fraction` in [0, 1] of the job; `phase` says what is being done. Cheap: most calls write
-  // nothing.
-  void Update(const std::string& phase, double fraction);
+  // `fraction` in [0, 1] of the job; `phase` says what is being done, `detail` how far in words.
+  // Cheap: most calls write nothing.
+  void Update(const std::string& phase, double fraction, const std::string& detail = "");
   // Takes the bar off the terminal, so that the next line starts clean. Harmless when repeated.
   void Finish();
 
@@ -42,6 +42,7 @@ class ProgressBar {
   int64_t start_ns_;
   int64_t written_ns_;  // the last time something was written
   std::string phase_;
+  std::string detail_;
   double fraction_ = 0;
   bool shown_ = false;
 };

@@ -64,12 +64,12 @@ TEST_F(ProgressBarTest, ElsewhereALineForEachPhaseAndNowAndThen) {
   clock_.AdvanceNs(kSecond);
   bar.Update("packing", 0.5);
   clock_.AdvanceNs(kSecond);
-  bar.Update("packing", 0.6);
+  bar.Update("packing", 0.6, "3 of 5");
   EXPECT_EQ(written_,
             (std::vector<std::string>{"25 % loading, 3 s left\n", "50 % packing, 2 s left\n"}));
   clock_.AdvanceNs(20 * kSecond);
-  bar.Update("packing", 2.0);
-  EXPECT_EQ(written_.back(), "100 % packing\n");
+  bar.Update("packing", 2.0, "5 of 5");
+  EXPECT_EQ(written_.back(), "100 % packing: 5 of 5\n");
   bar.Finish();
   EXPECT_EQ(written_.size(), 3u);
 }

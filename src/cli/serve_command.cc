@@ -59,7 +59,7 @@ Status Serve(const EngineOptions& engine_options, const ServerOptions& server_op
     server->StopNow();
   }
   runner.join();
-  return engine.status();
+  return AsModelFault(engine.status());
 }
 
 }  // namespace

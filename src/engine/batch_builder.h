@@ -1,4 +1,5 @@
-// The rows of one step, laid out for Model::Forward: planned tokens first, then the sequence's draft.
+// The rows of one step, laid out for Model::Forward: planned tokens first, then the sequence's
+// draft.
 //
 // Engine thread only. The vectors keep their memory from step to step.
 #pragma once
@@ -18,7 +19,8 @@ struct StepBatch {
   std::vector<int32_t> positions;       // [T]
   std::vector<SequenceRows> sequences;  // one per planned sequence
   std::vector<int32_t> logit_rows;      // [L]
-  // Index among the logit rows of a sequence's anchor, draft rows following; -1 when it does not decide.
+  // Index among the logit rows of a sequence's anchor, draft rows following; -1 when it does not
+  // decide.
   std::vector<int32_t> first_logit;
 
   ForwardBatch View(std::span<const int32_t> feature_layers) const {

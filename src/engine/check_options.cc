@@ -19,7 +19,8 @@ Status AtLeast(std::string_view name, int64_t value, int64_t least) {
   return InvalidArgument(fmt::format("{}: {}, expected at least {}", name, value, least));
 }
 
-Status OneOf(std::string_view name, std::string_view value, std::span<const std::string_view> known) {
+Status OneOf(std::string_view name, std::string_view value,
+             std::span<const std::string_view> known) {
   if (std::ranges::find(known, value) != known.end()) return {};
   return InvalidArgument(
       fmt::format("{}: \"{}\", expected one of {}", name, value, fmt::join(known, ", ")));
@@ -47,8 +48,8 @@ Status CheckOptions(const EngineOptions& o) {
         o.max_num_batched_tokens, o.max_num_seqs));
   }
   if (o.block_size < kAttentionTile || o.block_size % kAttentionTile != 0) {
-    return InvalidArgument(fmt::format("block_size: {}, expected a multiple of {}", o.block_size,
-                                       kAttentionTile));
+    return InvalidArgument(
+        fmt::format("block_size: {}, expected a multiple of {}", o.block_size, kAttentionTile));
   }
   static constexpr std::array<std::string_view, 3> kWeights{"auto", "float32", "bfloat16"};
   static constexpr std::array<std::string_view, 4> kKv{"auto", "float32", "bfloat16", "fp8"};

@@ -20,13 +20,15 @@ struct DraftLimits {
   std::span<const int32_t> eos;
 };
 
-// Cuts `draft` to what is sent to the target and returns how many tokens that is; what is cut is counted in `counts`.
-// Removed as invalid: tokens above `max_tokens`, from the first id outside the vocabulary on, behind a token that would end
-// the text; all of them when probabilities or confidences do not match the tokens. Then trimmed by confidence.
+// Cuts `draft` to what is sent to the target and returns how many tokens that is; what is cut is
+// counted in `counts`. Removed as invalid: tokens above `max_tokens`, from the first id outside the
+// vocabulary on, behind a token that would end the text; all of them when probabilities or
+// confidences do not match the tokens. Then trimmed by confidence.
 int32_t CutDraft(const DraftLimits& limits, const SamplingParams& sampling, int32_t max_tokens,
                  Draft* draft, DraftCounts* counts);
 
-// Fills `drafts[i]` for plan.sequences[i]; empty where max_draft is 0. Nobody asking, the drafter is not called.
+// Fills `drafts[i]` for plan.sequences[i]; empty where max_draft is 0. Nobody asking, the drafter
+// is not called.
 Status ProposeDrafts(Exec& exec, const StepPlan& plan, const KvView& kv, Workspace& workspace,
                      Drafter& drafter, const DraftLimits& limits, std::vector<Draft>* drafts,
                      DraftCounts* counts);

@@ -19,7 +19,8 @@ Draft Tokens(std::vector<int32_t> tokens) {
   return draft;
 }
 
-void ExpectCounts(const DraftCounts& counts, int64_t drafted, int64_t invalidated, int64_t trimmed) {
+void ExpectCounts(const DraftCounts& counts, int64_t drafted, int64_t invalidated,
+                  int64_t trimmed) {
   EXPECT_EQ(counts.drafted, drafted);
   EXPECT_EQ(counts.invalidated, invalidated);
   EXPECT_EQ(counts.trimmed, trimmed);

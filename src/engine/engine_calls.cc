@@ -39,11 +39,12 @@ Status EngineImpl::CheckRequest(const Request& request) const {
   const int64_t total = std::min(prompt + request.sampling.max_tokens, max_model_len);
   const KvCache& cache = *parts_.cache;
   if (cache.BlocksFor(total - 1) > cache.NumBlocks()) {
-    return InvalidArgument(fmt::format(
-        "max_tokens: a prompt of {} and {} more tokens need {} KV blocks of {} positions, the cache "
-        "has {}: at most {} tokens in all would fit",
-        prompt, total - prompt, cache.BlocksFor(total - 1), parts_.options.block_size,
-        cache.NumBlocks(), int64_t{cache.NumBlocks()} * parts_.options.block_size + 1));
+    return InvalidArgument(
+        fmt::format("max_tokens: a prompt of {} and {} more tokens need {} KV blocks of {} "
+                    "positions, the cache "
+                    "has {}: at most {} tokens in all would fit",
+                    prompt, total - prompt, cache.BlocksFor(total - 1), parts_.options.block_size,
+                    cache.NumBlocks(), int64_t{cache.NumBlocks()} * parts_.options.block_size + 1));
   }
   return {};
 }
@@ -53,8 +54,7 @@ Result<RequestId> EngineImpl::Submit(Request request, EventSink sink) {
   const SamplingParams& sampling = request.sampling;
   const bool seeded = sampling.seed.has_value();
   const uint64_t seed = seeded ? *sampling.seed : RandomSeed();
-  const VerifyRule rule =
-      ChooseRule(parts_.options.speculation.verify, IsGreedy(sampling), seeded);
+  const VerifyRule rule = ChooseRule(parts_.options.speculation.verify, IsGreedy(sampling), seeded);
   return inbox_.Push(std::make_unique<Sequence>(std::move(request), std::move(sink),
                                                 parts_.tokenizer.get(),
                                                 parts_.model->info().eos_ids, seed, rule));

@@ -1,5 +1,5 @@
-// Unseeded requests follow the target's distribution exactly, through the whole engine: the joint of the first three tokens
-// against the product of the target's own probabilities, chi-square.
+// Unseeded requests follow the target's distribution exactly, through the whole engine: the joint
+// of the first three tokens against the product of the target's own probabilities, chi-square.
 #include <gtest/gtest.h>
 
 #include <cmath>

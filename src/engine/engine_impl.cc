@@ -91,6 +91,7 @@ bool EngineImpl::StepOnce() {
     return false;
   }
   ++stats_.steps;
+  CountPrompts(plan);
   if (MakeDrafts(&plan) && Forward(plan)) {
     VerifyRows(plan);
     Append(plan);
@@ -109,14 +110,17 @@ void EngineImpl::TakeInbox() {
   for (const auto& task : content_.tasks) task();
 }
 
-bool EngineImpl::MakeDrafts(StepPlan* plan) {
-  for (const PlannedSequence& planned : plan->sequences) {
+void EngineImpl::CountPrompts(const StepPlan& plan) {
+  for (const PlannedSequence& planned : plan.sequences) {
     Sequence& s = *planned.sequence;
     if (s.counted) continue;
     s.counted = true;
     stats_.prompt_tokens += s.usage.prompt_tokens;
     stats_.cached_tokens += s.usage.cached_tokens;
   }
+}
+
+bool EngineImpl::MakeDrafts(StepPlan* plan) {
   DraftCounts counts;
   Status status;
   {
@@ -171,7 +175,8 @@ void EngineImpl::Append(const StepPlan& plan) {
     const PlannedSequence& planned = plan.sequences[i];
     Sequence& s = *planned.sequence;
     SequenceVerdict& verdict = verdicts_[i];
-    // The rows of the planned tokens and of the accepted draft are valid; a cut leaves fewer tokens than rows.
+    // The rows of the planned tokens and of the accepted draft are valid; a cut leaves fewer tokens
+    // than rows.
     int64_t length = planned.first_position + planned.num_rows;
     if (planned.decides) {
       const int32_t added = AppendTokens(rules, verdict.tokens, &s);
@@ -202,8 +207,8 @@ bool EngineImpl::Observe(const StepPlan& plan) {
                       .tokens = planned.sequence->tokens});
     }
     draft_workspace_.Reset();
-    status = parts_.drafter->Observe(*parts_.exec, rows, out_.features, *parts_.cache,
-                                     draft_workspace_);
+    status =
+        parts_.drafter->Observe(*parts_.exec, rows, out_.features, *parts_.cache, draft_workspace_);
   }
   if (!status.ok()) FailAll(plan, status);
   return status.ok();

@@ -1,7 +1,8 @@
 // The engine behind firesteel/engine.h: one thread that runs the steps and owns all they touch.
 //
-// A step: take the inbox, plan, draft, forward, verify, append, let the drafter observe, commit, tell. Other threads reach it
-// through the inbox only, and read what it publishes (the statistics) under a lock.
+// A step: take the inbox, plan, draft, forward, verify, append, let the drafter observe, commit,
+// tell. Other threads reach it through the inbox only, and read what it publishes (the statistics)
+// under a lock.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,8 @@ struct EngineParts {
   std::unique_ptr<Model> model;
   std::unique_ptr<Drafter> drafter;
   std::unique_ptr<Tokenizer> tokenizer;  // null: events carry no text
-  std::unique_ptr<KvCache> cache;        // with the groups of model and drafter, and max_num_seqs slots
-  const Clock* clock = nullptr;          // null: the real one
+  std::unique_ptr<KvCache> cache;  // with the groups of model and drafter, and max_num_seqs slots
+  const Clock* clock = nullptr;    // null: the real one
 };
 
 class EngineImpl : public Engine {
@@ -56,7 +57,8 @@ class EngineImpl : public Engine {
   const Tokenizer& tokenizer() const override;
   const EngineOptions& options() const override { return parts_.options; }
 
-  // Runs every shape of step once, so that scratch is at its largest. REQUIRES: not started, nothing submitted.
+  // Runs every shape of step once, so that scratch is at its largest. REQUIRES: not started,
+  // nothing submitted.
   Status WarmUp(const std::function<void(double)>& progress);
 
   // Runs the steps on a thread of its own. Without it (tests), StepOnce runs one on the caller's.
@@ -75,6 +77,7 @@ class EngineImpl : public Engine {
 
   // The parts of a step, in order. Each ends the requests it fails.
   void TakeInbox();
+  void CountPrompts(const StepPlan& plan);  // of sequences that run for the first time
   bool MakeDrafts(StepPlan* plan);
   bool Forward(const StepPlan& plan);
   void VerifyRows(const StepPlan& plan);

@@ -30,9 +30,8 @@ SamplingParams Greedy(int32_t max_tokens) {
 
 Status Refusal(TestEngine* engine, std::vector<int32_t> prompt, SamplingParams sampling) {
   return engine->engine()
-      .Submit({.prompt = std::move(prompt), .sampling = std::move(sampling)}, [](TokenEvent) {
-        ADD_FAILURE() << "a refused request was told something";
-      })
+      .Submit({.prompt = std::move(prompt), .sampling = std::move(sampling)},
+              [](TokenEvent) { ADD_FAILURE() << "a refused request was told something"; })
       .status();
 }
 
@@ -132,8 +131,8 @@ TEST(EngineLimits, ASinkMayCancel) {
   Outcome outcome;
   RequestId id = 0;
   EventSink record = engine.SinkFor(&outcome);
-  const Result<RequestId> submitted = engine.engine().Submit(
-      {.prompt = {1, 2}, .sampling = Greedy(50)}, [&](TokenEvent event) {
+  const Result<RequestId> submitted =
+      engine.engine().Submit({.prompt = {1, 2}, .sampling = Greedy(50)}, [&](TokenEvent event) {
         if (!event.finish) engine.engine().Cancel(id);
         record(std::move(event));
       });
@@ -187,9 +186,7 @@ TEST(EngineLimits, AFailedDraftEndsOnlyThoseWhoAskedForOne) {
 TEST(EngineLimits, AFailedObserveEndsItsRequests) {
   TestConfig config = Config();
   int32_t observed = 0;
-  config.drafter.on_observe = [&observed] {
-    return ++observed == 2 ? Internal("lost") : Status();
-  };
+  config.drafter.on_observe = [&observed] { return ++observed == 2 ? Internal("lost") : Status(); };
   TestEngine engine(config);
   engine.Submit({1, 2}, Greedy(20));
   engine.RunAll();

@@ -1,4 +1,5 @@
-// Arrivals, cancels and tiny pools at random: nothing is lost, nothing is told twice, every block comes back.
+// Arrivals, cancels and tiny pools at random: nothing is lost, nothing is told twice, every block
+// comes back.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -90,8 +91,8 @@ void RunRandom(uint64_t seed, FakeDraftKind kind) {
 }
 
 TEST(EngineRandom, NothingLostNothingTwice) {
-  constexpr FakeDraftKind kKinds[] = {FakeDraftKind::kMixed,  FakeDraftKind::kRight,
-                                      FakeDraftKind::kRandom, FakeDraftKind::kOutOfVocab,
+  constexpr FakeDraftKind kKinds[] = {FakeDraftKind::kMixed,   FakeDraftKind::kRight,
+                                      FakeDraftKind::kRandom,  FakeDraftKind::kOutOfVocab,
                                       FakeDraftKind::kTooLong, FakeDraftKind::kEosOnly};
   for (uint64_t seed = 0; seed < 150; ++seed) {
     RunRandom(seed, kKinds[seed % std::size(kKinds)]);

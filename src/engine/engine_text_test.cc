@@ -18,7 +18,8 @@ std::vector<int32_t> Bytes(std::string_view text) {
   return tokens;
 }
 
-// Runs one request whose target says `said`, then "z" for ever; once per way of drafting, all with the same outcome.
+// Runs one request whose target says `said`, then "z" for ever; once per way of drafting, all with
+// the same outcome.
 Outcome Say(std::vector<int32_t> said, SamplingParams sampling) {
   sampling.temperature = 0;
   std::optional<Outcome> first;
@@ -125,8 +126,9 @@ TEST(EngineText, StopStringOnTheLastTokenIsAStop) {
 }
 
 TEST(EngineText, MinTokensMasksEndTokensAndIgnoresStopStrings) {
-  // The script wants <eos> as the second token; masked, the next likeliest is said instead.
-  std::vector<int32_t> said = {'a', kEosId, '#', 'b', 'c', '#', kEosId};
+  // The script wants <eos> as the second token; masked, the next likeliest is said instead. Tokens
+  // 3 and 4 are stop strings, and the fourth is still one that must be.
+  std::vector<int32_t> said = {'a', kEosId, '#', '#', 'c', '#', kEosId};
   SamplingParams sampling = Params();
   sampling.min_tokens = 4;
   sampling.stop = {"#"};

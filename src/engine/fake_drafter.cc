@@ -48,10 +48,9 @@ Status FakeDrafter::Observe(Exec& exec, std::span<const CommittedRows> rows, Con
     observed = end;
     for (int32_t i = 0; i < r.count; ++i) {
       const int64_t position = r.first_position + i;
-      const uint64_t before = position == 0 ? FakeModel::Hash({})
-                                            : LoadHash(kv, group_, r.slot, position - 1) ^ kSalt;
-      const uint64_t hash =
-          FakeModel::Extend(before, r.tokens[static_cast<size_t>(position)]);
+      const uint64_t before =
+          position == 0 ? FakeModel::Hash({}) : LoadHash(kv, group_, r.slot, position - 1) ^ kSalt;
+      const uint64_t hash = FakeModel::Extend(before, r.tokens[static_cast<size_t>(position)]);
       StoreHash(kv, group_, r.slot, position, hash ^ kSalt);
       std::array<float, FakeModel::kHidden> expected;
       FakeModel::Feature(hash, expected);
@@ -71,10 +70,9 @@ Status FakeDrafter::Propose(Exec& exec, std::span<const DraftQuery> queries, con
   for (const DraftQuery& query : queries) {
     const auto context = query.tokens.first(query.tokens.size() - 1);
     const auto last = static_cast<int64_t>(context.size()) - 1;
-    if (last >= 0 &&
-        (LoadHash(kv, group_, query.slot, last) ^ kSalt) != FakeModel::Hash(context)) {
-      Complain(fmt::format("slot {}: the draft state of position {} is not its own", query.slot,
-                           last));
+    if (last >= 0 && (LoadHash(kv, group_, query.slot, last) ^ kSalt) != FakeModel::Hash(context)) {
+      Complain(
+          fmt::format("slot {}: the draft state of position {} is not its own", query.slot, last));
     }
     if (query.max_tokens < 1 || query.max_tokens > options_.max_tokens) {
       Complain(fmt::format("slot {}: asked for {} tokens", query.slot, query.max_tokens));

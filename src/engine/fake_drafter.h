@@ -1,6 +1,7 @@
-// A drafter that is told how well to draft, for tests. It knows the fake target, so that it can be right on purpose; and it
-// keeps a hash of its own per position in its cache group, so that it notices when it was not told of a row, told twice, told
-// of a refused one, or finds another sequence's state behind a prefix hit.
+// A drafter that is told how well to draft, for tests. It knows the fake target, so that it can be
+// right on purpose; and it keeps a hash of its own per position in its cache group, so that it
+// notices when it was not told of a row, told twice, told of a refused one, or finds another
+// sequence's state behind a prefix hit.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct FakeDrafterOptions {
   int32_t max_tokens = 4;
   // kMixed: tokens to get right when the anchor stands at `position`. Null: a hash of the position.
   std::function<int32_t(int64_t position)> right_count;
-  bool confidence = false;  // a hash of the token before, in (0, 1)
+  bool confidence = false;             // a hash of the token before, in (0, 1)
   std::function<Status()> on_propose;  // may fail
   std::function<Status()> on_observe;
 };
@@ -61,7 +62,8 @@ class FakeDrafter : public Drafter {
   int32_t group_;
   FakeDrafterOptions options_;
   DrafterInfo info_;
-  std::vector<int64_t> observed_;  // by slot: positions it has been told of; -1: nothing since Forget
+  std::vector<int64_t>
+      observed_;  // by slot: positions it has been told of; -1: nothing since Forget
   std::string complaint_;
   int64_t num_proposals_ = 0;
 };

@@ -78,21 +78,21 @@ Status FakeModel::CheckBatch(const ForwardBatch& batch, const KvView& kv) const 
   size_t row = 0;
   for (const SequenceRows& rows : batch.sequences) {
     if (rows.row_begin != static_cast<int32_t>(row) || rows.row_count < 1) {
-      return Internal(fmt::format("slot {}: rows begin at {}, expected {}", rows.slot,
-                                  rows.row_begin, row));
+      return Internal(
+          fmt::format("slot {}: rows begin at {}, expected {}", rows.slot, rows.row_begin, row));
     }
     for (int32_t i = 0; i < rows.row_count; ++i, ++row) {
       if (row >= batch.tokens.size() || batch.positions[row] != rows.first_position + i) {
         return Internal(fmt::format("slot {}: row {} is out of order", rows.slot, row));
       }
       if (batch.tokens[row] < 0 || batch.tokens[row] >= info_.vocab_size) {
-        return Internal(fmt::format("row {}: token {} of {}", row, batch.tokens[row],
-                                    info_.vocab_size));
+        return Internal(
+            fmt::format("row {}: token {} of {}", row, batch.tokens[row], info_.vocab_size));
       }
     }
     const int64_t end = rows.first_position + rows.row_count;
-    const auto slots = static_cast<int64_t>(kv.Table(rows.slot, 0).size()) *
-                       kv.Plane(0, 0, 0).block_size;
+    const auto slots =
+        static_cast<int64_t>(kv.Table(rows.slot, 0).size()) * kv.Plane(0, 0, 0).block_size;
     if (end > slots || end > info_.max_positions) {
       return Internal(fmt::format("slot {}: position {} has no place", rows.slot, end - 1));
     }
@@ -116,21 +116,20 @@ Status FakeModel::Forward(Exec& exec, const ForwardBatch& batch, const KvView& k
   if (options_.on_forward) FS_TRY(options_.on_forward(batch));
   const auto layers = static_cast<int64_t>(batch.feature_layers.size());
   out.logits = workspace.Floats(static_cast<int64_t>(batch.logit_rows.size()), info_.vocab_size);
-  out.features = layers == 0
-                     ? Matrix<float>()
-                     : workspace.Floats(static_cast<int64_t>(batch.tokens.size()), layers * kHidden);
+  out.features =
+      layers == 0 ? Matrix<float>()
+                  : workspace.Floats(static_cast<int64_t>(batch.tokens.size()), layers * kHidden);
   size_t next_logit = 0;
   for (const SequenceRows& rows : batch.sequences) {
     for (int32_t i = 0; i < rows.row_count; ++i) {
       const int32_t row = rows.row_begin + i;
       const int64_t position = rows.first_position + i;
-      const uint64_t before =
-          position == 0 ? kStart : LoadHash(kv, 0, rows.slot, position - 1);
+      const uint64_t before = position == 0 ? kStart : LoadHash(kv, 0, rows.slot, position - 1);
       const uint64_t hash = Extend(before, batch.tokens[static_cast<size_t>(row)]);
       StoreHash(kv, 0, rows.slot, position, hash);
       for (int64_t layer = 0; layer < layers; ++layer) {
-        Feature(hash, out.features.RowSpan(row).subspan(static_cast<size_t>(layer * kHidden),
-                                                        kHidden));
+        Feature(hash,
+                out.features.RowSpan(row).subspan(static_cast<size_t>(layer * kHidden), kHidden));
       }
       if (next_logit < batch.logit_rows.size() && batch.logit_rows[next_logit] == row) {
         Logits(hash, position + 1, out.logits.RowSpan(static_cast<int64_t>(next_logit)));

@@ -1,8 +1,9 @@
 // A target without weights, for tests of everything around it.
 //
-// What it keeps in the cache per position is a hash chained over the row before and the token: a row that is stale, missing
-// or another sequence's changes every token after it. The logits of a row are a function of its hash. So the output is a
-// function of the tokens before it, as with a real model, and any slip in the bookkeeping of the cache shows in the text.
+// What it keeps in the cache per position is a hash chained over the row before and the token: a
+// row that is stale, missing or another sequence's changes every token after it. The logits of a
+// row are a function of its hash. So the output is a function of the tokens before it, as with a
+// real model, and any slip in the bookkeeping of the cache shows in the text.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ struct FakeModelOptions {
   int32_t max_positions = 4096;
   std::vector<int32_t> eos_ids;
   float logit_spread = 6.0f;  // logits are uniform in [0, spread)
-  // Makes a token by far the likeliest at a position (the token's own, not its row's); negative: no wish. Null: never.
+  // Makes a token by far the likeliest at a position (the token's own, not its row's); negative: no
+  // wish. Null: never.
   std::function<int32_t(int64_t position)> script;
   // Called at the start of each Forward: turns a clock, or fails the pass.
   std::function<Status(const ForwardBatch&)> on_forward;

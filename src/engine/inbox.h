@@ -1,5 +1,6 @@
-// What other threads ask of the engine thread: requests, cancels, tasks, the end. A bounded queue with one lock and two
-// condition variables, and the count of requests that were accepted and have not ended.
+// What other threads ask of the engine thread: requests, cancels, tasks, the end. A bounded queue
+// with one lock and two condition variables, and the count of requests that were accepted and have
+// not ended.
 //
 // Thread-safe; TakeInto, WaitForWork, SetWaiting and NoteEnded are for the engine thread.
 #pragma once
@@ -20,14 +21,15 @@ class Inbox {
  public:
   struct Content {
     std::vector<std::unique_ptr<Sequence>> arrivals;  // in order of id
-    std::vector<RequestId> cancels;                   // may name requests among the arrivals, or none
+    std::vector<RequestId> cancels;  // may name requests among the arrivals, or none
     std::vector<std::function<void()>> tasks;
     bool cancel_all = false;
   };
 
   explicit Inbox(int32_t max_waiting) : max_waiting_(max_waiting) {}
 
-  // Gives the request its id. kResourceExhausted when `max_waiting` wait already; kUnavailable once closed.
+  // Gives the request its id. kResourceExhausted when `max_waiting` wait already; kUnavailable once
+  // closed.
   Result<RequestId> Push(std::unique_ptr<Sequence> sequence);
   void Cancel(RequestId id);
   void CancelAll();

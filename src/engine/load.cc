@@ -35,7 +35,8 @@ Status FitModelLength(const ModelInfo& info, EngineOptions* options) {
   return {};
 }
 
-// How many blocks, and with them kv_cache_memory_bytes. A context given by nobody shrinks to what the memory holds.
+// How many blocks, and with them kv_cache_memory_bytes. A context given by nobody shrinks to what
+// the memory holds.
 Result<int32_t> SizeCache(const CacheLayout& layout, bool length_was_given,
                           EngineOptions* options) {
   const int64_t block_bytes = std::max<int64_t>(1, layout.BytesPerPosition()) * options->block_size;
@@ -44,15 +45,17 @@ Result<int32_t> SizeCache(const CacheLayout& layout, bool length_was_given,
   };
   int64_t bytes = options->kv_cache_memory_bytes;
   if (bytes == 0) {
-    const int64_t positions = std::min<int64_t>(options->max_model_len, kDefaultPositionsPerSequence);
+    const int64_t positions =
+        std::min<int64_t>(options->max_model_len, kDefaultPositionsPerSequence);
     bytes = std::min(blocks_for(positions) * options->max_num_seqs * block_bytes, kDefaultKvBytes);
     // One request of full length must fit when memory was left to us.
     if (length_was_given) bytes = std::max(bytes, blocks_for(options->max_model_len) * block_bytes);
   }
   const int64_t blocks = std::min<int64_t>(bytes / block_bytes, int64_t{1} << 30);
   if (blocks < 1) {
-    return InvalidArgument(fmt::format("kv_cache_memory_bytes: {}, one block of {} positions takes {}",
-                                       bytes, options->block_size, block_bytes));
+    return InvalidArgument(
+        fmt::format("kv_cache_memory_bytes: {}, one block of {} positions takes {}", bytes,
+                    options->block_size, block_bytes));
   }
   const int64_t holds = blocks * options->block_size + 1;  // the last token has no row
   if (holds < options->max_model_len) {
@@ -61,8 +64,8 @@ Result<int32_t> SizeCache(const CacheLayout& layout, bool length_was_given,
           "kv_cache_memory_bytes: {} hold {} tokens, max_model_len {} needs {}", bytes, holds,
           options->max_model_len, blocks_for(options->max_model_len - 1) * block_bytes));
     }
-    FS_LOG_INFO("max_model_len: {}, what the KV cache of {} bytes holds (the checkpoint: {})", holds,
-                bytes, options->max_model_len);
+    FS_LOG_INFO("max_model_len: {}, what the KV cache of {} bytes holds (the checkpoint: {})",
+                holds, bytes, options->max_model_len);
     options->max_model_len = static_cast<int32_t>(holds);
   }
   options->kv_cache_memory_bytes = blocks * block_bytes;
@@ -134,6 +137,7 @@ Result<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& requested,
                    .vocab_size = info.vocab_size,
                    .max_model_len = options.max_model_len,
                    .weight_bytes = info.weight_bytes,
+                   .ballast_bytes = info.ballast_bytes,
                    .draft_weight_bytes = parts.drafter->info().weight_bytes,
                    .kv_bytes_per_token = layout.BytesPerPosition(),
                    .num_kv_blocks = num_blocks};

@@ -77,7 +77,8 @@ TEST(LongPrompt, ShortRequestsKeepTheirTimeToFirstToken) {
 TEST(LongPrompt, TheLongOneIsNotStarvedByAStreamOfShortOnes) {
   // Short prompts arrive faster than the step can take them, for as long as they last.
   const Times beside = Measure(true, 300, 100'000);
-  // 32K rows alone take 64 full steps of 5.32 ms; the short ones add 32 * 316 rows, and take at most three quarters.
+  // 32K rows alone take 64 full steps of 5.32 ms; the short ones add 32 * 316 rows, and take at
+  // most three quarters.
   EXPECT_LT(beside.long_ns, 5.32e6 * (64 + 20 + 16));
 }
 

@@ -1,5 +1,5 @@
-// The tiny real pair through the whole engine: the same ids without drafts, with n-grams, with DSpark, at any setting; cold
-// and from a warm cache.
+// The tiny real pair through the whole engine: the same ids without drafts, with n-grams, with
+// DSpark, at any setting; cold and from a warm cache.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -64,12 +64,12 @@ std::vector<std::vector<int32_t>> Generate(Engine* engine, bool at_once) {
   for (size_t i = 0; i < requests.size(); ++i) {
     auto ended = std::make_shared<std::promise<void>>();
     std::future<void> future = ended->get_future();
-    const auto id = engine->Submit(
-        {.prompt = requests[i].prompt, .sampling = requests[i].sampling},
-        [ended, &tokens = outputs[i]](TokenEvent event) {
-          tokens.insert(tokens.end(), event.tokens.begin(), event.tokens.end());
-          if (event.finish) ended->set_value();
-        });
+    const auto id =
+        engine->Submit({.prompt = requests[i].prompt, .sampling = requests[i].sampling},
+                       [ended, &tokens = outputs[i]](TokenEvent event) {
+                         tokens.insert(tokens.end(), event.tokens.begin(), event.tokens.end());
+                         if (event.finish) ended->set_value();
+                       });
     FS_CHECK(id.ok(), "{}", id.status().message());
     if (at_once) {
       done.push_back(std::move(future));
@@ -84,15 +84,15 @@ std::vector<std::vector<int32_t>> Generate(Engine* engine, bool at_once) {
 TEST(ModelPair, SameIdsWithEveryMethodAndSetting) {
   EngineOptions plain_options = Options("none");
   plain_options.max_num_seqs = 1;
-  const std::vector<std::vector<int32_t>> plain =
-      Generate(LoadOrDie(plain_options).get(), false);
+  const std::vector<std::vector<int32_t>> plain = Generate(LoadOrDie(plain_options).get(), false);
   for (const auto& tokens : plain) ASSERT_EQ(tokens.size(), 24u);
   struct Setting {
     int32_t spec_tokens, seqs, chunk, block, threads;
   };
   constexpr Setting kSettings[] = {
-      {0, 8, 64, 16, 1}, {1, 1, 16, 64, 2}, {3, 7, 16, 16, 2}, {5, 8, 200, 256, 1}};
-  for (const std::string& method : {std::string("none"), std::string("ngram"), std::string("dspark")}) {
+      {0, 8, 64, 16, 1}, {1, 1, 16, 64, 1}, {3, 7, 16, 16, 2}, {5, 8, 200, 256, 1}};
+  for (const std::string& method :
+       {std::string("none"), std::string("ngram"), std::string("dspark")}) {
     for (const Setting& s : kSettings) {
       SCOPED_TRACE(testing::Message() << method << " spec " << s.spec_tokens << " seqs " << s.seqs
                                       << " chunk " << s.chunk << " block " << s.block);
@@ -110,14 +110,13 @@ TEST(ModelPair, SameIdsWithEveryMethodAndSetting) {
       EXPECT_EQ(stats.kv_blocks_used, 0);
       EXPECT_TRUE(CheckCounters(stats).ok()) << CheckCounters(stats).message();
       EXPECT_EQ(stats.spec_verified > 0, method != "none");
-      if (s.block == 16) EXPECT_GT(stats.cached_tokens, 0);
+      EXPECT_EQ(stats.cached_tokens > 0, s.block < 256);  // no prompt fills a block of 256
     }
   }
 }
 
 TEST(ModelPair, SameIdsUnderPreemption) {
-  const std::vector<std::vector<int32_t>> plain =
-      Generate(LoadOrDie(Options("none")).get(), false);
+  const std::vector<std::vector<int32_t>> plain = Generate(LoadOrDie(Options("none")).get(), false);
   for (const std::string& method : {std::string("none"), std::string("dspark")}) {
     EngineOptions options = Options(method);
     options.max_model_len = 100;
@@ -143,7 +142,8 @@ TEST(ModelPair, AutomaticOptionsAreFilledIn) {
   });
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   const Engine& engine = **loaded;
-  EXPECT_EQ(phases, (std::vector<std::string>{"target", "tokenizer", "drafter", "cache", "warm-up"}));
+  EXPECT_EQ(phases,
+            (std::vector<std::string>{"target", "tokenizer", "drafter", "cache", "warm-up"}));
   EXPECT_GT(engine.options().max_model_len, 0);
   EXPECT_GT(engine.options().threads, 0);
   EXPECT_GT(engine.options().long_prefill_token_threshold, 0);

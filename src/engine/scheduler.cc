@@ -14,9 +14,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, KvCache& cache, Drafter& d
   for (SequenceSlot slot = options.max_num_seqs; slot-- > 0;) free_slots_.push_back(slot);
 }
 
-void Scheduler::Add(std::unique_ptr<Sequence> sequence) {
-  waiting_.push_back(std::move(sequence));
-}
+void Scheduler::Add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
 
 StepPlan Scheduler::Plan() {
   ++num_plans_;
@@ -73,10 +71,10 @@ void Scheduler::PlanPrefills(StepPlan* plan, int32_t* rows, bool admit) {
     if (Remaining(*sequence) == 1) continue;
     (sequence->in_long_lane ? long_prompts : short_prompts).push_back(sequence.get());
   }
-  // Short prompts go first, for their first token is near. A quarter of the rows stays with the lane, so that it drains.
+  // Short prompts go first, for their first token is near. A quarter of the rows stays with the
+  // lane, so that it drains.
   const bool short_waits = !short_prompts.empty() || (admit && AnyShortPrompt());
-  const int32_t lane_share =
-      !long_prompts.empty() && short_waits ? std::max(1, *rows / 4) : 0;
+  const int32_t lane_share = !long_prompts.empty() && short_waits ? std::max(1, *rows / 4) : 0;
   int32_t short_rows = std::max(0, *rows - lane_share);
   const auto take_short = [&](Sequence& sequence) {
     const int32_t taken = TakeChunk(sequence, short_rows, plan);
@@ -223,7 +221,8 @@ bool Scheduler::TryAdmit(size_t waiting_index) {
   const int32_t promised = BlocksStillNeeded();
   const int64_t cached = cache_.Open(slot, sequence.tokens);
   const int32_t needed = cache_.BlocksFor(sequence.Length()) - cache_.BlocksFor(cached);
-  // The whole prompt must fit beside the prompts admitted before, or they would take turns in preempting each other.
+  // The whole prompt must fit beside the prompts admitted before, or they would take turns in
+  // preempting each other.
   if (needed > cache_.NumAvailable() - promised) {
     cache_.Close(slot);
     return false;

@@ -1,13 +1,16 @@
-// Who runs in a step, and with how many rows. Two verbs: Plan decides and reserves blocks, Commit applies the outcome.
+// Who runs in a step, and with how many rows. Two verbs: Plan decides and reserves blocks, Commit
+// applies the outcome.
 //
-// A step has a budget of rows. Claims on it, in this order: one row for every sequence that decodes; prefill chunks of the
-// admitted, then of those whose turn to be admitted has come; draft rows. Rows and blocks for drafts are taken last and
-// given back by Commit, so a draft never costs anybody a place that plain decoding would have left them. When not even the
-// decoding sequences find blocks, the youngest running one is preempted: its slot is closed, its tokens stay, and it waits
-// at the head of the queue to be computed again.
+// A step has a budget of rows. Claims on it, in this order: one row for every sequence that
+// decodes; prefill chunks of the admitted, then of those whose turn to be admitted has come; draft
+// rows. Rows and blocks for drafts are taken last and given back by Commit, so a draft never costs
+// anybody a place that plain decoding would have left them. When not even the decoding sequences
+// find blocks, the youngest running one is preempted: its slot is closed, its tokens stay, and it
+// waits at the head of the queue to be computed again.
 //
-// Nobody starves: the queue is served in order of arrival (but for long prompts that wait for their lane, which drains),
-// the oldest running sequence is never preempted for another, and whoever is accepted fits into the pool alone.
+// Nobody starves: the queue is served in order of arrival (but for long prompts that wait for their
+// lane, which drains), the oldest running sequence is never preempted for another, and whoever is
+// accepted fits into the pool alone.
 //
 // Engine thread only.
 #pragma once
@@ -26,7 +29,7 @@ namespace firesteel {
 
 struct SchedulerOptions {
   int32_t max_num_seqs = 0;
-  int32_t max_num_batched_tokens = 0;        // REQUIRES: >= max_num_seqs
+  int32_t max_num_batched_tokens = 0;  // REQUIRES: >= max_num_seqs
   int32_t max_model_len = 0;
   int32_t block_size = 16;                   // the cache's
   int32_t long_prefill_token_threshold = 0;  // prompts with more uncached tokens are long
@@ -34,8 +37,8 @@ struct SchedulerOptions {
   int32_t max_draft_tokens = 0;
 };
 
-// Tokens [first_position, first_position + num_rows) of a sequence go through the model in this step, and behind them at
-// most `max_draft` drafted ones, for which slots are reserved too.
+// Tokens [first_position, first_position + num_rows) of a sequence go through the model in this
+// step, and behind them at most `max_draft` drafted ones, for which slots are reserved too.
 struct PlannedSequence {
   Sequence* sequence = nullptr;
   int64_t first_position = 0;
@@ -59,7 +62,8 @@ class Scheduler {
   // Not empty while anybody runs or waits. Valid until the next call of any other member.
   StepPlan Plan();
 
-  // `new_lengths[i]`: positions of plan.sequences[i] that hold committed rows now, at most its tokens.
+  // `new_lengths[i]`: positions of plan.sequences[i] that hold committed rows now, at most its
+  // tokens.
   void Commit(const StepPlan& plan, std::span<const int64_t> new_lengths);
 
   // Takes a sequence out, wherever it is. Null when there is none with this id.

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int32_t kVocab = 32;
 
-// A scheduler over a cache, stepped without a model: whoever decides gets `token` and keeps none of its draft.
+// A scheduler over a cache, stepped without a model: whoever decides gets `token` and keeps none of
+// its draft.
 class Harness {
  public:
   Harness(SchedulerOptions options, int32_t num_blocks, bool prefix_caching = false)
@@ -240,7 +241,8 @@ TEST(Scheduler, DraftsTakeNoBlockThatKeepsADecodeAlive) {
   Sequence* b = h.Add(12);
   h.Step();
   const StepPlan plan = h.Plan();
-  // Each has a block with room for three more positions behind the anchor, and there is no third block.
+  // Each has a block with room for three more positions behind the anchor, and there is no third
+  // block.
   EXPECT_EQ(DraftOf(plan, a), 3);
   EXPECT_EQ(DraftOf(plan, b), 3);
   EXPECT_EQ(h.scheduler().NumPreemptions(), 0);
@@ -266,7 +268,8 @@ TEST(Scheduler, PlainDecodingPreemptsAsOftenWithDrafts) {
     options.max_draft_tokens = drafts;
     Harness h(options, 7);
     for (int i = 0; i < 4; ++i) h.Add(30);
-    for (int step = 0; step < 60; ++step) h.Step();  // every draft is refused: the same tokens in the same steps
+    for (int step = 0; step < 60; ++step)
+      h.Step();  // every draft is refused: the same tokens in the same steps
     preemptions.push_back(h.scheduler().NumPreemptions());
   }
   EXPECT_GT(preemptions[0], 0);

@@ -1,8 +1,9 @@
 // One request on its way: its tokens, and what belongs to it alone.
 //
-// The state that counts is `tokens` (prompt, then output; all committed) against the length of its cache slot: what the
-// cache lacks is what remains to be computed. One row lacking: it decodes, and that row is the anchor. More: it prefills,
-// whether the first time or again after a preemption. There is no other mode.
+// The state that counts is `tokens` (prompt, then output; all committed) against the length of its
+// cache slot: what the cache lacks is what remains to be computed. One row lacking: it decodes, and
+// that row is the anchor. More: it prefills, whether the first time or again after a preemption.
+// There is no other mode.
 //
 // Built on the caller's thread, then engine thread only.
 #pragma once
@@ -55,8 +56,8 @@ struct Sequence {
   // The scheduler's.
   SequenceSlot slot = kNoSlot;
   bool admitted_before = false;
-  bool in_long_lane = false;             // its prefill holds a place in the long-prompt lane
-  std::optional<bool> is_long_prompt;    // decided when it first reaches the head of the queue
+  bool in_long_lane = false;           // its prefill holds a place in the long-prompt lane
+  std::optional<bool> is_long_prompt;  // decided when it first reaches the head of the queue
 
   bool counted = false;  // in EngineStats::prompt_tokens
   Usage usage;

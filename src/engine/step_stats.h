@@ -16,15 +16,15 @@ struct DraftCounts {
   int64_t verified = 0;
 };
 
-// One sequence's round: `accepted` of `verified` draft tokens kept by the verifier, and `committed` tokens (the correction
-// or bonus included) left after a stop cut the rest.
+// One sequence's round: `accepted` of `verified` draft tokens kept by the verifier, and `committed`
+// tokens (the correction or bonus included) left after a stop cut the rest.
 void CountRound(int32_t verified, int32_t accepted, int32_t committed, EngineStats* stats);
 // The same for what one request is told; tokens drafted are counted when the draft comes.
 void CountRound(int32_t verified, int32_t accepted, SpeculationUsage* usage);
 
-// Not ok, naming the figures, when drafted != invalidated + trimmed + verified, when accepted <= reached <= verified fails at
-// a position, when the positions do not add up to the totals, or when the tokens that came out are not
-// rounds + accepted - cut.
+// Not ok, naming the figures, when drafted != invalidated + trimmed + verified, when accepted <=
+// reached <= verified fails at a position, when the positions do not add up to the totals, or when
+// the tokens that came out are not rounds + accepted - cut.
 Status CheckCounters(const EngineStats& stats);
 
 }  // namespace firesteel

@@ -50,8 +50,8 @@ TestEngine::TestEngine(TestConfig config)
   parts.pool = std::make_unique<ThreadPool>(config.threads);
   parts.exec = std::make_unique<Exec>(Exec{*parts.pool});
   auto model = std::make_unique<FakeModel>(config.model);
-  auto drafter = std::make_unique<FakeDrafter>(*model, 1, config.options.max_num_seqs,
-                                               config.drafter);
+  auto drafter =
+      std::make_unique<FakeDrafter>(*model, 1, config.options.max_num_seqs, config.drafter);
   model_ = model.get();
   drafter_ = drafter.get();
   CacheLayout layout{model->CacheGroups(DType::kF32)};

@@ -55,7 +55,8 @@ class TestEngine {
 
   // Steps until nothing is left, checking the invariants after every step.
   void RunAll();
-  // What must hold once all is done: no block used, counters balanced, one terminal event each, no complaint.
+  // What must hold once all is done: no block used, counters balanced, one terminal event each, no
+  // complaint.
   void ExpectAllEnded();
 
  private:
@@ -74,8 +75,8 @@ std::vector<int32_t> MakePrompt(uint64_t seed, int32_t length, int32_t vocab_siz
 std::vector<int32_t> PlainTokens(const FakeModel& model, std::vector<int32_t> prompt,
                                  const SamplingParams& sampling, int32_t max_model_len);
 
-// A directory with a tokenizer.json whose ids 0 … 255 are bytes, 256 is "<eos>" (special), and those behind it the words of
-// kTokenizerWords. Removed with the object.
+// A directory with a tokenizer.json whose ids 0 … 255 are bytes, 256 is "<eos>" (special), and
+// those behind it the words of kTokenizerWords. Removed with the object.
 inline constexpr int32_t kEosId = 256;
 inline constexpr int32_t kFirstWordId = 257;
 class ByteTokenizerDirectory {

@@ -16,7 +16,8 @@ void AppendToken(const EndRules& rules, int32_t token, Sequence* s) {
   s->processor.Commit(token);
   s->event.tokens.push_back(token);
   s->usage.completion_tokens = s->NumOutput();
-  // Below min_tokens the sampler masks end tokens; the text must not end there by a stop string either.
+  // Below min_tokens the sampler masks end tokens; the text must not end there by a stop string
+  // either.
   const bool below_minimum = s->NumOutput() <= s->sampling.min_tokens;
   const bool ends = !below_minimum && EndsText(token, s->sampling, rules.eos);
   std::optional<size_t> stop;

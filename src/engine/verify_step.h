@@ -18,8 +18,9 @@ namespace firesteel {
 // What the target says about one sequence. Empty tokens: it did not decide.
 struct SequenceVerdict {
   int32_t accepted = 0;
-  std::vector<int32_t> tokens;         // the accepted draft tokens, then the correction or bonus
-  std::vector<TokenLogprob> logprobs;  // one per token when asked for, from the raw logits of the row that decided it
+  std::vector<int32_t> tokens;  // the accepted draft tokens, then the correction or bonus
+  std::vector<TokenLogprob>
+      logprobs;  // one per token when asked for, from the raw logits of the row that decided it
 };
 
 // `logits` [L, V] as batch.logit_rows asked. A verdict reads a sequence's own logits only.
@@ -27,8 +28,8 @@ void VerifySequences(Exec& exec, const StepPlan& plan, std::span<const Draft> dr
                      const StepBatch& batch, ConstMatrix logits,
                      std::vector<SequenceVerdict>* verdicts);
 
-// A planted fault (EngineOptions::plant_wrong_accepts): in up to `count` verdicts that refused a draft token, that token
-// replaces the correction. Returns how many. For before logprobs are taken.
+// A planted fault (EngineOptions::plant_wrong_accepts): in up to `count` verdicts that refused a
+// draft token, that token replaces the correction. Returns how many. For before logprobs are taken.
 int32_t PlantWrongAccepts(int32_t count, std::span<const Draft> drafts,
                           std::vector<SequenceVerdict>* verdicts);
 

@@ -15,8 +15,8 @@ class WarmupStep {
       : parts_(parts), options_(options) {
     const int32_t count = std::min(rows, options.max_num_seqs);
     for (SequenceSlot slot = 0; slot < count && rows > 0; ++slot) {
-      const int32_t share = std::min((rows + count - slot - 1) / (count - slot),
-                                     options.max_model_len - 1);
+      const int32_t share =
+          std::min((rows + count - slot - 1) / (count - slot), options.max_model_len - 1);
       parts.cache.Open(slot, {});
       opened_ = slot + 1;
       // A pool that cannot hold the step now cannot be asked for it later either.
@@ -42,7 +42,8 @@ class WarmupStep {
     SamplingParams greedy;
     greedy.temperature = 0;
     for (const SequenceRows& rows : batch_.sequences) {
-      const std::span<const int32_t> tokens(tokens_.data(), static_cast<size_t>(rows.row_count) + 1);
+      const std::span<const int32_t> tokens(tokens_.data(),
+                                            static_cast<size_t>(rows.row_count) + 1);
       committed.push_back({.slot = rows.slot,
                            .first_position = 0,
                            .count = rows.row_count,

@@ -1,5 +1,5 @@
-// Runs every shape of step once before the first request: pages are touched, scratch has grown to its largest, so the first
-// request is as fast as the hundredth.
+// Runs every shape of step once before the first request: pages are touched, scratch has grown to
+// its largest, so the first request is as fast as the hundredth.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct WarmupParts {
   Exec& exec;
   const Model& model;
   Drafter& drafter;
-  KvCache& cache;             // no slot open; nothing stays in it
+  KvCache& cache;  // no slot open; nothing stays in it
   Workspace& model_workspace;
   Workspace& draft_workspace;
 };
 
-// Steps of 1, 2, 4, … rows up to the largest that options and cache allow, with logits for as many as verification may ask.
-// `progress` hears a fraction.
+// Steps of 1, 2, 4, … rows up to the largest that options and cache allow, with logits for as many
+// as verification may ask. `progress` hears a fraction.
 Status WarmUp(const WarmupParts& parts, const EngineOptions& options,
               const std::function<void(double)>& progress);
 

@@ -1,112 +1,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cfloat>
-#include <cmath>
+#include <functional>
 #include <numeric>
 
-#include "kv/kv_cache.h"
-#include "model/architectures.h"
-#include "model/safetensors.h"
+#include "model/model_runner.h"
 #include "model/test_checkpoint.h"
 
 namespace firesteel {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::unique_ptr<Model> Load(Exec& exec, const std::string& directory,
-                            const LoadOptions& options = {}) {
-  Result<std::unique_ptr<Model>> model = LoadModel(exec, directory, options);
-  FS_CHECK(model.ok(), "{}", model.status().message());
-  return *std::move(model);
-}
-
-std::vector<int32_t> Tokens(int32_t count, int32_t seed) {
-  std::vector<int32_t> tokens;
-  for (int32_t i = 0; i < count; ++i) tokens.push_back((seed * 7919 + i * i * 31 + i * 17) % 512);
-  return tokens;
-}
-
-struct Row {
-  std::vector<float> logits;
-  std::vector<float> features;
-  bool operator==(const Row& other) const {
-    const auto same = [](const auto& a, const auto& b) {
-      return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-    };
-    return same(logits, other.logits) && same(features, other.features);
-  }
-};
-
-struct Piece {
-  SequenceSlot slot = 0;
-  int32_t first = 0;  // position
-  std::span<const int32_t> tokens;
-};
-
-// A model with a cache; all logits and the features of `layers` for every row of a batch.
-class Runner {
- public:
-  Runner(Exec& exec, const Model& model, DType kv_dtype = DType::kF32, int32_t block_size = 16,
-         std::vector<int32_t> layers = {})
-      : exec_(exec),
-        model_(model),
-        layers_(std::move(layers)),
-        cache_({model.CacheGroups(kv_dtype)},
-               {.block_size = block_size, .num_blocks = 1024 / block_size, .max_slots = 4}) {
-    for (SequenceSlot slot = 0; slot < 4; ++slot) {
-      cache_.Open(slot, {});
-      FS_CHECK(cache_.Reserve(slot, 200));
-    }
-  }
-
-  std::vector<Row> Run(const std::vector<Piece>& pieces) {
-    std::vector<int32_t> tokens, positions, logit_rows;
-    std::vector<SequenceRows> sequences;
-    for (const Piece& piece : pieces) {
-      sequences.push_back({piece.slot, static_cast<int32_t>(tokens.size()),
-                           static_cast<int32_t>(piece.tokens.size()), piece.first});
-      for (size_t i = 0; i < piece.tokens.size(); ++i) {
-        logit_rows.push_back(static_cast<int32_t>(tokens.size()));
-        tokens.push_back(piece.tokens[i]);
-        positions.push_back(piece.first + static_cast<int32_t>(i));
-      }
-    }
-    ForwardOutput out;
-    workspace_.Reset();
-    const Status status = model_.Forward(exec_, {tokens, positions, sequences, logit_rows, layers_},
-                                         cache_, workspace_, out);
-    FS_CHECK(status.ok(), "{}", status.message());
-    std::vector<Row> rows;
-    for (size_t t = 0; t < tokens.size(); ++t) {
-      const auto logits = out.logits.RowSpan(static_cast<int64_t>(t));
-      const auto features = out.features.RowSpan(static_cast<int64_t>(t));
-      rows.push_back({{logits.begin(), logits.end()}, {features.begin(), features.end()}});
-    }
-    return rows;
-  }
-
-  std::vector<Row> RunChunked(SequenceSlot slot, std::span<const int32_t> tokens, size_t chunk) {
-    std::vector<Row> rows;
-    for (size_t begin = 0; begin < tokens.size(); begin += chunk) {
-      const size_t count = std::min(chunk, tokens.size() - begin);
-      for (Row& row : Run({{slot, static_cast<int32_t>(begin), tokens.subspan(begin, count)}})) {
-        rows.push_back(std::move(row));
-      }
-    }
-    return rows;
-  }
-
- private:
-  Exec& exec_;
-  const Model& model_;
-  std::vector<int32_t> layers_;
-  KvCache cache_;
-  Workspace workspace_;
-};
 
 class Qwen3Test : public ::testing::Test {
  protected:
@@ -320,9 +224,9 @@ TEST_F(Qwen3Test, BadCheckpoints) {
   EXPECT_EQ(s.code(), StatusCode::kDataCorrupt);
   EXPECT_THAT(s.message(), HasSubstr("tensor model.layers.0.self_attn.q_proj.bias is extra"));
   s = status_of([](Json* c, TestTensors*) { (*c)["num_hidden_layers"] = 5; });
-  EXPECT_THAT(s.message(), AllOf(HasSubstr("model.layers.5."), HasSubstr("is extra")));
+  EXPECT_THAT(s.message(), ::testing::AllOf(HasSubstr("model.layers.5."), HasSubstr("is extra")));
   s = status_of([](Json* c, TestTensors*) { (*c)["head_dim"] = 16; });
-  EXPECT_THAT(s.message(), AllOf(HasSubstr("q_proj.weight is [128, 64], config wants [64, 64]")));
+  EXPECT_THAT(s.message(), HasSubstr("q_proj.weight is [128, 64], config wants [64, 64]"));
   s = status_of([](Json* c, TestTensors*) { (*c)["vocab_size"] = 500; });
   EXPECT_THAT(s.message(),
               HasSubstr("model.embed_tokens.weight is [512, 64], config wants [500, 64]"));
@@ -374,90 +278,6 @@ TEST_F(Qwen3Test, RefusesBatchesThatBreakTheContract) {
   EXPECT_EQ(code({1, 2}, {0, 1}, {{0, 0, 2, 0}}, {2}, {}), StatusCode::kInternal);
   EXPECT_EQ(code({1, 2}, {0, 1}, {{0, 0, 2, 0}}, {1}, {6}), StatusCode::kInternal);
 }
-
-// ---- against an independent reference (training/golden.py, float64) ----
-
-std::string SourcePath(const std::string& path) {
-  return std::string(FIRESTEEL_SOURCE_DIR) + "/" + path;
-}
-
-template <typename T>
-std::vector<T> ReadAll(const Safetensors& golden, const std::string& name) {
-  const auto found = golden.tensors().find(name);
-  FS_CHECK(found != golden.tensors().end(), "golden file has no {}", name);
-  std::vector<T> values(static_cast<size_t>(found->second.NumElements()));
-  std::memcpy(values.data(), found->second.data, values.size() * sizeof(T));
-  return values;
-}
-
-// Largest |a - b| in units of what float32 sums of these operands may be off: every layer adds
-// rounding errors of a few epsilon of the row's norm, and they add up like a random walk.
-double ErrorInTolerances(std::span<const float> a, std::span<const float> b, int32_t layers) {
-  double norm = 0, error = 0;
-  for (const float x : b) norm = std::max(norm, std::abs(double{x}));
-  for (size_t i = 0; i < a.size(); ++i) error = std::max(error, std::abs(double{a[i]} - b[i]));
-  return error / (16 * FLT_EPSILON * std::sqrt(static_cast<double>(layers)) * norm);
-}
-
-class Golden : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
-
-TEST_P(Golden, LogitsFeaturesAndGreedyText) {
-  const auto& [directory, name] = GetParam();
-  ThreadPool pool(2);
-  Exec exec{pool};
-  const auto model = Load(exec, SourcePath(directory));
-  const Result<Safetensors> golden =
-      Safetensors::OpenFile(SourcePath(std::string("tests/golden/") + name + ".safetensors"));
-  ASSERT_TRUE(golden.ok()) << golden.status().message();
-  const Json index =
-      *ParseJson(*ReadFile(SourcePath(std::string("tests/golden/") + name + ".json")), name);
-  const std::vector<int32_t> layers = index["target_layer_ids"];
-  double worst = 0;
-  for (size_t p = 0; p < index["prompts"].size(); ++p) {
-    const std::string key = "prompt" + std::to_string(p) + ".";
-    std::vector<int32_t> ids = ReadAll<int32_t>(*golden, key + "input_ids");
-    const auto rows = ReadAll<int32_t>(*golden, key + "rows");
-    const auto logits = ReadAll<float>(*golden, key + "logits");
-    const auto features = ReadAll<float>(*golden, key + "features");
-    Runner runner(exec, *model, DType::kF32, 16, layers);
-    std::vector<Row> out = runner.Run({{0, 0, ids}});
-    const size_t vocab = out[0].logits.size(), width = out[0].features.size();
-    ASSERT_EQ(features.size(), ids.size() * width);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      worst = std::max(worst, ErrorInTolerances(out[static_cast<size_t>(rows[i])].logits,
-                                                std::span(logits).subspan(i * vocab, vocab),
-                                                model->info().num_layers));
-    }
-    const size_t h = width / layers.size();
-    for (size_t t = 0; t < ids.size(); ++t) {
-      for (size_t m = 0; m < layers.size(); ++m) {
-        worst = std::max(worst, ErrorInTolerances(std::span(out[t].features).subspan(m * h, h),
-                                                  std::span(features).subspan(t * width + m * h, h),
-                                                  model->info().num_layers));
-      }
-    }
-    for (const int32_t token : ReadAll<int32_t>(*golden, key + "greedy")) {
-      const std::vector<float>& last = out.back().logits;
-      ASSERT_EQ(std::max_element(last.begin(), last.end()) - last.begin(), token)
-          << key << ids.size();
-      ids.push_back(token);
-      out = runner.Run({{0, static_cast<int32_t>(ids.size()) - 1, std::span(ids).last(1)}});
-    }
-  }
-  RecordProperty("worst_error_in_tolerances", std::to_string(worst));
-  EXPECT_LT(worst, 1);
-  EXPECT_GT(worst, 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(Models, Golden,
-                         ::testing::Values(std::pair("models/tiny/target", "tiny_target"),
-                                           std::pair("models/tiny/target_sharded", "tiny_target"),
-                                           std::pair("models/demo/target", "demo_target")),
-                         [](const auto& info) {
-                           std::string name = info.param.first;
-                           std::replace(name.begin(), name.end(), '/', '_');
-                           return name;
-                         });
 
 }  // namespace
 }  // namespace firesteel

@@ -53,23 +53,21 @@ class ResponseWriter {
 
 using HttpHandler = std::function<void(HttpRequest, std::shared_ptr<ResponseWriter>)>;
 
+// Past a limit the client gets the status named beside it, or is closed where no answer is due.
 struct HttpServerOptions {
   std::string host = "127.0.0.1";       // an address or a name
   int32_t port = 0;                     // 0: any free one
-  int64_t max_header_bytes = 32 << 10;  // above: 431
-  int64_t max_body_bytes = 16 << 20;    // above: 413
-  int64_t header_timeout_ms =
-      10'000;  // from connecting, or the first byte, to the end of the header; above: 408
-  int64_t body_timeout_ms = 120'000;       // from there to the end of the body; above: 408
-  int64_t keep_alive_timeout_ms = 75'000;  // between two requests; then the connection is closed
-  int64_t stream_idle_timeout_ms =
-      300'000;  // a client that reads nothing while there is something to read is closed
-  int64_t max_buffered_bytes =
-      16 << 20;                    // waiting for one client when a Write comes; above: it is closed
-  int32_t max_connections = 4096;  // above: 503
-  // The body of the errors the server finds itself, and its type.
-  std::function<std::string(int status, const std::string& message)>
-      error_body = nullptr;  // null: the message
+  int32_t max_connections = 4096;       // 503
+  int64_t max_header_bytes = 32 << 10;  // 431
+  int64_t max_body_bytes = 16 << 20;    // 413
+  int64_t header_timeout_ms = 10'000;  // 408; from connecting or the first byte to the header's end
+  int64_t body_timeout_ms = 120'000;   // 408; from there to the body's end
+  int64_t keep_alive_timeout_ms = 75'000;  // between two requests
+  // A client that reads nothing while there is something to read, and how much may wait for it.
+  int64_t stream_idle_timeout_ms = 300'000;
+  int64_t max_buffered_bytes = 16 << 20;
+  // The body of the errors that the server finds itself (null: the message), and its type.
+  std::function<std::string(int status, const std::string& message)> error_body = nullptr;
   std::string error_content_type = "text/plain; charset=utf-8";
 };
 

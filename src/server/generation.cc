@@ -23,9 +23,9 @@ double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 }  // namespace
 
-Generation::Generation(const GenerationContext& context, GenerationRequest request,
-                       std::vector<std::vector<int32_t>> prompts, int64_t arrival_ns,
-                       std::shared_ptr<ResponseWriter> writer, std::function<void()> on_end)
+ApiGeneration::ApiGeneration(const ApiGenerationContext& context, GenerationRequest request,
+                             std::vector<std::vector<int32_t>> prompts, int64_t arrival_ns,
+                             std::shared_ptr<ResponseWriter> writer, std::function<void()> on_end)
     : context_(context),
       request_(std::move(request)),
       prompts_(std::move(prompts)),
@@ -41,7 +41,7 @@ Generation::Generation(const GenerationContext& context, GenerationRequest reque
   }
 }
 
-SamplingParams Generation::SamplingOf(size_t part) const {
+SamplingParams ApiGeneration::SamplingOf(size_t part) const {
   SamplingParams sampling = request_.sampling;
   sampling.choice = static_cast<int32_t>(part % static_cast<size_t>(request_.n));
   if (!request_.has_max_tokens) {
@@ -52,7 +52,7 @@ SamplingParams Generation::SamplingOf(size_t part) const {
   return sampling;
 }
 
-Status Generation::Submit(size_t part) {
+Status ApiGeneration::Submit(size_t part) {
   // Runs on the engine thread. `http` is there as long as the engine is.
   EventSink sink = [self = shared_from_this(), part, http = context_.http,
                     clock = context_.clock](TokenEvent event) {
@@ -68,7 +68,7 @@ Status Generation::Submit(size_t part) {
   return {};
 }
 
-void Generation::Start() {
+void ApiGeneration::Start() {
   for (size_t i = 0; i < parts_.size(); ++i) {
     if (const Status status = Submit(i); !status.ok()) {
       Fail(ErrorFromStatus(status));
@@ -93,13 +93,13 @@ void Generation::Start() {
   });
 }
 
-void Generation::CancelAll() {
+void ApiGeneration::CancelAll() {
   for (const Part& part : parts_) {
     if (part.submitted && !part.ended) context_.engine->Cancel(part.id);
   }
 }
 
-void Generation::OnEvent(size_t index, TokenEvent event, int64_t now_ns) {
+void ApiGeneration::OnEvent(size_t index, TokenEvent event, int64_t now_ns) {
   Part& part = parts_[index];
   if (part.ended) return;
   Measure(part, event, now_ns);
@@ -124,7 +124,7 @@ void Generation::OnEvent(size_t index, TokenEvent event, int64_t now_ns) {
   on_end_();  // last: may destroy this
 }
 
-void Generation::Measure(Part& part, const TokenEvent& event, int64_t now_ns) {
+void ApiGeneration::Measure(Part& part, const TokenEvent& event, int64_t now_ns) {
   ServerMetrics& metrics = *context_.metrics;
   if (!event.tokens.empty()) {
     if (part.first_token_ns == 0) {
@@ -143,9 +143,9 @@ void Generation::Measure(Part& part, const TokenEvent& event, int64_t now_ns) {
   }
 }
 
-void Generation::WriteData(std::string_view data) { writer_->Write(SseEvent(data)); }
+void ApiGeneration::WriteData(std::string_view data) { writer_->Write(SseEvent(data)); }
 
-void Generation::WriteChunk(Part& part, TokenEvent& event) {
+void ApiGeneration::WriteChunk(Part& part, TokenEvent& event) {
   ChoiceOutput& delta = part.output;
   delta.text = std::move(event.text);
   delta.tokens = std::move(event.tokens);
@@ -159,7 +159,7 @@ void Generation::WriteChunk(Part& part, TokenEvent& event) {
     delta.text_offset += format_.TextLength(delta.logprobs);
 }
 
-void Generation::Gather(Part& part, TokenEvent& event) {
+void ApiGeneration::Gather(Part& part, TokenEvent& event) {
   ChoiceOutput& output = part.output;
   output.text += event.text;
   output.tokens.insert(output.tokens.end(), event.tokens.begin(), event.tokens.end());
@@ -168,7 +168,7 @@ void Generation::Gather(Part& part, TokenEvent& event) {
   output.stop_reason = std::move(event.stop_reason);
 }
 
-UsageTotals Generation::Totals() const {
+UsageTotals ApiGeneration::Totals() const {
   UsageTotals totals;
   for (size_t i = 0; i < parts_.size(); ++i) {
     if (i % static_cast<size_t>(request_.n) == 0) {
@@ -180,7 +180,7 @@ UsageTotals Generation::Totals() const {
   return totals;
 }
 
-Json Generation::Metrics() const {
+Json ApiGeneration::Metrics() const {
   SpeculationUsage sum;
   for (const Part& part : parts_) {
     const SpeculationUsage& usage = part.usage.speculation;
@@ -199,7 +199,7 @@ Json Generation::Metrics() const {
       {"speculative_decoding", SpeculationMetrics(sum, context_.engine->Summary().spec_tokens)}};
 }
 
-void Generation::Finish() {
+void ApiGeneration::Finish() {
   over_ = true;
   const UsageTotals totals = Totals();
   const Json metrics = request_.spec_metrics ? Metrics() : Json();
@@ -218,7 +218,7 @@ void Generation::Finish() {
   writer_->End();
 }
 
-void Generation::Fail(const ApiError& error) {
+void ApiGeneration::Fail(const ApiError& error) {
   over_ = true;
   CancelAll();
   if (!streaming_) {

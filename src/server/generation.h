@@ -21,7 +21,7 @@
 namespace firesteel {
 
 // What all generations of a server use; outlives them.
-struct GenerationContext {
+struct ApiGenerationContext {
   Engine* engine = nullptr;
   HttpServer* http = nullptr;
   const Clock* clock = nullptr;
@@ -29,13 +29,13 @@ struct GenerationContext {
   std::string model_name;
 };
 
-class Generation : public std::enable_shared_from_this<Generation> {
+class ApiGeneration : public std::enable_shared_from_this<ApiGeneration> {
  public:
   // `prompts` are token ids, none of them empty. `on_end` runs once, when the engine has ended
   // every request, however the response fared; it may drop this object.
-  Generation(const GenerationContext& context, GenerationRequest request,
-             std::vector<std::vector<int32_t>> prompts, int64_t arrival_ns,
-             std::shared_ptr<ResponseWriter> writer, std::function<void()> on_end);
+  ApiGeneration(const ApiGenerationContext& context, GenerationRequest request,
+                std::vector<std::vector<int32_t>> prompts, int64_t arrival_ns,
+                std::shared_ptr<ResponseWriter> writer, std::function<void()> on_end);
 
   // Submits all, or answers with the engine's refusal and cancels what was accepted.
   void Start();
@@ -66,7 +66,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   Json Metrics() const;
   void WriteData(std::string_view data);
 
-  const GenerationContext& context_;
+  const ApiGenerationContext& context_;
   const GenerationRequest request_;
   const std::vector<std::vector<int32_t>> prompts_;
   const int64_t arrival_ns_;

@@ -201,12 +201,13 @@ void Routes::Generate(GenerationRequest request, int64_t arrival_ns,
     return;
   }
   // The generation owns itself through `active_` until the engine has ended all of it.
-  auto slot = std::make_shared<std::weak_ptr<Generation>>();
-  auto generation = std::make_shared<Generation>(context_, std::move(request), std::move(prompts),
-                                                 arrival_ns, std::move(writer), [this, slot] {
-                                                   active_.erase(slot->lock());
-                                                   if (draining_ && active_.empty()) on_idle_();
-                                                 });
+  auto slot = std::make_shared<std::weak_ptr<ApiGeneration>>();
+  auto generation =
+      std::make_shared<ApiGeneration>(context_, std::move(request), std::move(prompts), arrival_ns,
+                                      std::move(writer), [this, slot] {
+                                        active_.erase(slot->lock());
+                                        if (draining_ && active_.empty()) on_idle_();
+                                      });
   *slot = generation;
   active_.insert(generation);
   generation->Start();

@@ -73,7 +73,7 @@ class Routes {
   ServerMetrics metrics_;
 
   // Written by SetEngine before `ready_`.
-  GenerationContext context_;
+  ApiGenerationContext context_;
   std::vector<std::string> model_names_;
   std::unique_ptr<ChatTemplate> chat_template_;
   Status chat_template_error_;  // why there is none
@@ -81,7 +81,7 @@ class Routes {
   std::atomic<bool> ready_ = false;
 
   bool draining_ = false;
-  std::unordered_set<std::shared_ptr<Generation>> active_;
+  std::unordered_set<std::shared_ptr<ApiGeneration>> active_;
 };
 
 }  // namespace firesteel

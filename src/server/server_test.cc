@@ -321,11 +321,11 @@ TEST_F(ServerTest, IsUnavailableUntilThereIsAnEngine) {
 
 TEST_F(ServerTest, ChecksTheKey) {
   Serve({}, {.api_key = "secret"});
-  for (const std::string& path :
+  for (const std::string path :
        {"/v1/models", "/tokenize", "/detokenize", "/v1/completions", "/v1/chat/completions"}) {
     const bool get = path == "/v1/models";
     EXPECT_EQ(Fetch(path, get ? "" : "{}").status, 401) << path;
-    for (const std::string& value :
+    for (const std::string value :
          {"Bearer secre", "Bearer secret2", "Bearer Secret", "secret", "Basic secret", "Bearer "}) {
       HttpCall call = Call(path, get ? "" : "{}");
       call.headers.emplace_back("Authorization", value);
@@ -335,7 +335,7 @@ TEST_F(ServerTest, ChecksTheKey) {
     call.headers.emplace_back("Authorization", "Bearer secret");
     EXPECT_EQ(Fetch(std::move(call)).status, get ? 200 : 400) << path;
   }
-  for (const std::string& path : {"/health", "/metrics", "/version"})
+  for (const std::string path : {"/health", "/metrics", "/version"})
     EXPECT_EQ(Fetch(path).status, 200);
 }
 

@@ -1,6 +1,8 @@
-// A model's chat template: messages to the prompt text. The subset of Jinja2 that published
-// templates use, with trim_blocks and lstrip_blocks as Hugging Face sets them; docs and the error
-// messages name what is not in it.
+// A model's chat template: messages to the prompt text.
+//
+// Reads the subset of Jinja2 that published templates use, with trim_blocks and lstrip_blocks as
+// Hugging Face sets them. Not in it, and refused when compiling: include, import, extends, call,
+// filter and with blocks, recursive loops, macros inside loops, unpacked arguments.
 //
 // Immutable after construction, thread-safe. Template and messages may both be hostile: depth,
 // steps and size of the output are limited.
