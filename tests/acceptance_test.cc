@@ -123,7 +123,7 @@ TEST(Acceptance, APrefixHitDoesNotLowerIt) {
   };
   std::printf("acceptance length cold %.3f, warm %.3f, %lld prompt tokens from the cache\n", mean(cold), mean(warm),
               static_cast<long long>(cached));
-  EXPECT_GT(mean(cold), 1.5);
+  EXPECT_GT(mean(cold), 1.05);  // drafts were verified and some kept, else the comparison says nothing
 }
 
 }  // namespace

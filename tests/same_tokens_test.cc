@@ -73,7 +73,7 @@ EngineOptions OptionsFor(const Setting& setting, int64_t kv_bytes_per_token) {
   return options;
 }
 
-struct Run {
+struct Outcome {
   std::vector<std::vector<int32_t>> tokens;  // by request
   int64_t cached_tokens = 0;
 };
@@ -118,11 +118,11 @@ std::vector<Request> Requests(const Tokenizer& tokenizer) {
   return requests;
 }
 
-Run RunAll(Engine& engine, const std::vector<Request>& requests) {
+Outcome RunAll(Engine& engine, const std::vector<Request>& requests) {
   std::mutex mutex;
   std::condition_variable changed;
   size_t ended = 0;
-  Run run;
+  Outcome run;
   run.tokens.resize(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     auto id = engine.Submit(requests[i], [&, i](TokenEvent event) {
@@ -146,7 +146,7 @@ TEST(SameTokens, WhateverTheLoadAndTheSettings) {
   ASSERT_TRUE(reference_engine.ok()) << reference_engine.status().message();
   const int64_t target_kv_bytes = (*reference_engine)->Summary().kv_bytes_per_token;
   const std::vector<Request> requests = Requests((*reference_engine)->tokenizer());
-  const Run reference = RunAll(**reference_engine, requests);
+  const Outcome reference = RunAll(**reference_engine, requests);
   for (const auto& tokens : reference.tokens) ASSERT_FALSE(tokens.empty());
 
   const bool full = std::getenv("FIRESTEEL_FULL") != nullptr;
@@ -160,7 +160,7 @@ TEST(SameTokens, WhateverTheLoadAndTheSettings) {
     auto engine = Engine::Load(OptionsFor(setting, setting.method == "dspark" ? 2 * target_kv_bytes : target_kv_bytes));
     ASSERT_TRUE(engine.ok()) << engine.status().message();
     for (const char* cache : {"cold", "warm"}) {
-      const Run run = RunAll(**engine, requests);
+      const Outcome run = RunAll(**engine, requests);
       for (int32_t r = 0; r < kRequests; ++r) {
         ASSERT_EQ(run.tokens[r], reference.tokens[r]) << cache << " request " << r;
       }
@@ -186,7 +186,7 @@ TEST(SameTokens, WithFp8Kv) {
     options.kv_cache_dtype = "fp8";
     auto engine = Engine::Load(options);
     ASSERT_TRUE(engine.ok()) << engine.status().message();
-    const Run run = RunAll(**engine, Requests((*engine)->tokenizer()));
+    const Outcome run = RunAll(**engine, Requests((*engine)->tokenizer()));
     if (expected.empty()) expected = run.tokens;
     EXPECT_EQ(run.tokens, expected) << method;
   }

@@ -4,7 +4,7 @@ import datetime
 import time
 
 WARMUP_STEPS = 60
-DECAY_SHARE = 0.8  # of the whole run
+DECAY_SHARE = 0.4  # of the whole run
 
 
 def arguments(description):

@@ -32,7 +32,8 @@ struct Row {
   std::vector<float> features;
   bool operator==(const Row& other) const {
     const auto same = [](const auto& a, const auto& b) {
-      return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+      return a.size() == b.size() &&
+             (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
     };
     return same(logits, other.logits) && same(features, other.features);
   }
