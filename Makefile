@@ -1,5 +1,6 @@
 # The two commands of a fresh Debian 12 machine are `make demo` and `make test`; both install what they need.
 JOBS ?= 2
+FUZZ_SECONDS ?= 30
 
 .PHONY: build demo test test-full sanitize bench lint format fuzz clean
 
@@ -17,12 +18,12 @@ test:
 	@cmake --build build/release -j $(JOBS)
 	@tools/test.sh build/release -LE full
 
-# What is too long for every change: the whole same-tokens matrix, the long distribution runs.
+# Also what is too long for every change and carries the label "full": the whole same-tokens matrix.
 test-full:
 	@tools/setup.sh test
 	@cmake --preset release >/dev/null
 	@cmake --build build/release -j $(JOBS)
-	@FIRESTEEL_FULL=1 tools/test.sh build/release
+	@tools/test.sh build/release
 
 sanitize:
 	@tools/setup.sh test
@@ -34,6 +35,13 @@ sanitize:
 bench: build
 	@cmake --build build/release -j $(JOBS) --target kernels_bench
 	@build/release/benchmarks/kernels_bench
+
+# Needs clang, which nothing else does.
+fuzz:
+	@tools/setup.sh fuzz
+	@cmake --preset fuzz >/dev/null
+	@cmake --build build/fuzz -j $(JOBS) --target fuzzers
+	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
 lint:
 	@tools/setup.sh build

@@ -28,8 +28,9 @@ int main(int argc, char** argv) {
     std::fputs(event.text.c_str(), stdout);
     if (!event.finish) return;
     const firesteel::SpeculationUsage& s = event.usage.speculation;
-    std::printf("\n[%d tokens, %lld of %lld draft tokens accepted]\n", event.usage.completion_tokens,
-                static_cast<long long>(s.accepted), static_cast<long long>(s.verified));
+    std::printf("\n[%d tokens, %lld of %lld draft tokens accepted]\n",
+                event.usage.completion_tokens, static_cast<long long>(s.accepted),
+                static_cast<long long>(s.verified));
     done.set_value();
   });
   if (!id.ok()) {

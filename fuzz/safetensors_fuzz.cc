@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     // What was accepted must be readable to its last byte.
     unsigned sum = 0;
     for (const auto& [name, tensor] : file->tensors()) {
-      const int64_t bytes = tensor.NumElements() * static_cast<int64_t>(firesteel::SizeOf(tensor.dtype));
+      const int64_t bytes =
+          tensor.NumElements() * static_cast<int64_t>(firesteel::SizeOf(tensor.dtype));
       for (int64_t i = 0; i < bytes; ++i) sum += static_cast<unsigned>(tensor.data[i]);
     }
     asm volatile("" : : "r"(sum));

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what building and testing need on Debian 12: `tools/setup.sh build` or `tools/setup.sh test`.
+# Installs what building, testing or fuzzing need on Debian 12: `tools/setup.sh build`, `test` or `fuzz`.
 # Says what it installs before it does, and does nothing when all of it is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,6 +11,7 @@ build_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
 )
 test_packages=(curl)
+fuzz_packages=(clang-14 libclang-rt-14-dev)
 
 packages=("${build_packages[@]}")
 if [ "${1:-build}" = test ]; then
@@ -18,6 +19,8 @@ if [ "${1:-build}" = test ]; then
   # Any Node.js from 18 on will do; Debian's where there is none.
   command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm)
 fi
+
+[ "${1:-build}" != fuzz ] || packages+=("${fuzz_packages[@]}")
 
 missing=()
 for package in "${packages[@]}"; do
@@ -30,7 +33,8 @@ if [ ${#missing[@]} -gt 0 ]; then
   sudo=""
   [ "$(id -u)" = 0 ] || sudo="sudo"
   $sudo apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  # Behind sudo, which passes no variables on.
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
 if [ "${1:-build}" = test ]; then

@@ -118,7 +118,7 @@ The target writes text that looks like its corpus. It knows nothing, and its ans
   MLP {c['intermediate_size']}, vocabulary {c['vocab_size']}, tied embeddings, bfloat16. {info['target']['tokens']:,} tokens seen in {info['target']['steps']:,} steps, {info['target']['minutes']:.0f} minutes of two shared cores.
 * `dspark/`: {parameters['drafter']:,} parameters; {d['num_hidden_layers']} layers, block {d['block_size']}, vanilla Markov head of rank {d['markov_rank']}, confidence head, features of layers
   {', '.join(map(str, d['target_layer_ids']))}. Embedding and head are the target's and not in the file. {info['dspark']['blocks']:,} blocks seen in {info['dspark']['steps']:,} steps, cut from
-  {info['dspark']['samples']:,} tokens of the target's own samples (temperatures 0, 0.7 and 1) and from training text.
+  {info['dspark']['samples']:,} tokens of the target's own samples (half at temperature 0, the rest at 0.7 and 1) and from training text.
 * `prompts.jsonl`: {len(golden.demo_prompts())} prompts from held-out documents.
 
 Rebuild everything with `training/run.sh`. It resumes when interrupted. Training is timed by the clock, so a faster machine

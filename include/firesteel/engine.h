@@ -4,8 +4,10 @@
 // destroyed before it is done (kCancelled).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,19 @@ struct ModelSummary {
   int32_t spec_tokens = 0;
 };
 
+// Observations counted into fixed buckets.
+struct StatHistogram {
+  static constexpr size_t kMaxBounds = 20;
+  std::span<const double> bounds;  // ascending, at most kMaxBounds, of static storage
+  std::array<int64_t, kMaxBounds + 1> counts{};  // by bucket, not cumulative; what is above the last bound comes last
+  double sum = 0;
+};
+
+inline constexpr double kPhaseSecondsBounds[] = {1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
+                                                 0.01, 0.025,  0.05, 0.1,  0.25,   0.5,  1,    2.5,    5};
+inline constexpr double kStepRowsBounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+inline constexpr double kRequestRowsBounds[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32};
+
 // Counters since start; gauges now. A consistent snapshot taken between two steps.
 struct EngineStats {
   int64_t steps = 0;
@@ -49,21 +64,26 @@ struct EngineStats {
   int32_t kv_blocks_total = 0;
   // Speculation (speculative-decoding metrics, docs/speculation.md).
   int64_t spec_rounds = 0;         // with at least one verified draft token
-  int64_t spec_rounds_without_draft = 0;
+  std::vector<int64_t> spec_rounds_per_length;  // by number of verified tokens, from 0 on; prefills that decide have 0
   int64_t spec_drafted = 0;
-  int64_t spec_invalidated = 0;    // removed before scheduling: behind EOS, above a limit
+  // Removed before scheduling, each token by what ended its draft:
+  int64_t spec_invalidated_eos = 0;        // behind a token that ends the text
+  int64_t spec_invalidated_limit = 0;      // above what was asked for
+  int64_t spec_invalidated_malformed = 0;  // from an id outside the vocabulary on; a draft whose parts do not match
   int64_t spec_trimmed = 0;        // not verified by decision
   int64_t spec_verified = 0;
   int64_t spec_accepted = 0;
   int64_t spec_cut_by_stop = 0;    // committed by the verifier, then cut by a stop
   std::vector<int64_t> spec_reached_per_position;
   std::vector<int64_t> spec_accepted_per_position;
-  // Seconds by phase, summed over steps.
-  double seconds_draft = 0;
-  double seconds_forward = 0;
-  double seconds_sample = 0;
-  double seconds_observe = 0;
-  double seconds_schedule = 0;
+  StatHistogram spec_verify_rows{kStepRowsBounds};  // anchors and drafts of one target pass; passes without are left out
+  StatHistogram spec_budget_rows{kRequestRowsBounds};  // anchor and drafts granted to one request for a round
+  // Seconds of one step, by phase; drafting only where somebody was granted drafts.
+  StatHistogram seconds_draft{kPhaseSecondsBounds};
+  StatHistogram seconds_forward{kPhaseSecondsBounds};
+  StatHistogram seconds_sample{kPhaseSecondsBounds};
+  StatHistogram seconds_observe{kPhaseSecondsBounds};
+  StatHistogram seconds_schedule{kPhaseSecondsBounds};
 };
 
 class Engine {

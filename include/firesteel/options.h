@@ -1,4 +1,5 @@
-// Everything the engine can be told. Each field is a flag of `firesteel serve`; the comment says what changing it costs.
+// Everything the engine can be told. Each field is a flag of `firesteel serve`; the comment says
+// what changing it costs.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +8,15 @@
 namespace firesteel {
 
 struct SpeculationOptions {
-  std::string method = "none";  // a name of speculation/drafters.h, or "auto": what model or spec_model holds
-  std::string model;            // drafter checkpoint directory; "" when the method needs none
+  std::string method =
+      "none";         // a name of speculation/drafters.h, or "auto": what model or spec_model holds
+  std::string model;  // drafter checkpoint directory; "" when the method needs none
   int32_t tokens = 0;           // draft tokens to verify per step; 0: auto (the trained block)
   std::string verify = "auto";  // auto | match | rejection
-  double confidence_threshold = 0.0;  // cut the draft before the first token whose confidence is below; 0: never
-  std::string config_json = "{}";     // method's own keys, as vLLM's --speculative-config spells them
-  int32_t ballast_layers = 0;         // as EngineOptions::ballast_layers, for the drafter
+  double confidence_threshold =
+      0.0;  // cut the draft before the first token whose confidence is below; 0: never
+  std::string config_json = "{}";  // method's own keys, as vLLM's --speculative-config spells them
+  int32_t ballast_layers = 0;      // as EngineOptions::ballast_layers, for the drafter
   int32_t ballast_width = 0;
 };
 
@@ -25,16 +28,19 @@ struct EngineOptions {
   int32_t max_model_len = 0;             // prompt + output; 0: what the checkpoint was made for
   int32_t max_num_seqs = 64;             // sequences that run at once
   int32_t max_num_batched_tokens = 512;  // rows of one step
-  int64_t kv_cache_memory_bytes = 0;     // 0: enough for max_num_seqs of 2048 positions, at most 2 GiB
+  int64_t kv_cache_memory_bytes = 0;  // 0: enough for max_num_seqs of 2048 positions, at most 2 GiB
   bool enable_prefix_caching = true;
-  int32_t long_prefill_token_threshold = 0;  // prompts above are "long"; 0: a quarter of max_model_len
-  int32_t max_long_partial_prefills = 1;     // long prompts that prefill at the same time
-  int32_t max_queue = 1024;                  // requests waiting; above: kResourceExhausted
-  int32_t threads = 0;                       // 0: what affinity and cgroup leave
-  // Adds N decoder layers whose output projections are zero: the same tokens at the cost of a large model (demo, benchmarks).
+  int32_t long_prefill_token_threshold =
+      0;                                  // prompts above are "long"; 0: a quarter of max_model_len
+  int32_t max_long_partial_prefills = 1;  // long prompts that prefill at the same time
+  int32_t max_queue = 1024;               // requests waiting; above: kResourceExhausted
+  int32_t threads = 0;                    // 0: what affinity and cgroup leave
+  // Adds N decoder layers whose output projections are zero: the same tokens at the cost of a large
+  // model (demo, benchmarks).
   int32_t ballast_layers = 0;
   int32_t ballast_width = 0;  // their MLP width; 0: the model's
-  // A planted fault for tests of the demo's own check: accept this many wrong draft tokens per process, then stop.
+  // A planted fault for tests of the demo's own check: accept this many wrong draft tokens per
+  // process, then stop.
   int32_t plant_wrong_accepts = 0;
   bool warmup = true;
   SpeculationOptions speculation;

@@ -36,7 +36,9 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-inline Status InvalidArgument(std::string m) { return {StatusCode::kInvalidArgument, std::move(m)}; }
+inline Status InvalidArgument(std::string m) {
+  return {StatusCode::kInvalidArgument, std::move(m)};
+}
 inline Status NotFound(std::string m) { return {StatusCode::kNotFound, std::move(m)}; }
 inline Status DataCorrupt(std::string m) { return {StatusCode::kDataCorrupt, std::move(m)}; }
 inline Status Unsupported(std::string m) { return {StatusCode::kUnsupported, std::move(m)}; }
@@ -51,7 +53,7 @@ inline Status Internal(std::string m) { return {StatusCode::kInternal, std::move
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::in_place_index<1>, std::move(value)) {}          // NOLINT: implicit
+  Result(T value) : value_(std::in_place_index<1>, std::move(value)) {}         // NOLINT: implicit
   Result(Status status) : value_(std::in_place_index<0>, std::move(status)) {}  // NOLINT: implicit
 
   bool ok() const { return value_.index() == 1; }
@@ -69,8 +71,8 @@ class [[nodiscard]] Result {
 };
 
 // FS_TRY(expr): returns the Status of `expr` from the enclosing function unless it is ok.
-#define FS_TRY(expr)                                \
-  do {                                              \
+#define FS_TRY(expr)                                                                  \
+  do {                                                                                \
     if (::firesteel::Status fs_status_ = (expr); !fs_status_.ok()) return fs_status_; \
   } while (false)
 

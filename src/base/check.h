@@ -1,4 +1,5 @@
-// Our own invariants. A failed check ends the process with the message: nothing a client or a file says may reach one.
+// Our own invariants. A failed check ends the process with the message: nothing a client or a file
+// says may reach one.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,9 +14,9 @@ namespace firesteel {
 }  // namespace firesteel
 
 // FS_CHECK(condition) or FS_CHECK(condition, "format {}", args…)
-#define FS_CHECK(condition, ...)                                                            \
-  do {                                                                                      \
-    if (!(condition)) [[unlikely]]                                                          \
+#define FS_CHECK(condition, ...)                                                               \
+  do {                                                                                         \
+    if (!(condition)) [[unlikely]]                                                             \
       ::firesteel::CheckFailed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)
 

@@ -1,4 +1,5 @@
-// Time as an argument, so that a test can turn it by hand. Monotonic, in nanoseconds from an arbitrary origin.
+// Time as an argument, so that a test can turn it by hand. Monotonic, in nanoseconds from an
+// arbitrary origin.
 #pragma once
 
 #include <cstdint>

@@ -14,6 +14,9 @@ void LogMessage(LogLevel level, const std::string& message);
 
 }  // namespace firesteel
 
-#define FS_LOG_INFO(...) ::firesteel::LogMessage(::firesteel::LogLevel::kInfo, ::fmt::format(__VA_ARGS__))
-#define FS_LOG_WARNING(...) ::firesteel::LogMessage(::firesteel::LogLevel::kWarning, ::fmt::format(__VA_ARGS__))
-#define FS_LOG_ERROR(...) ::firesteel::LogMessage(::firesteel::LogLevel::kError, ::fmt::format(__VA_ARGS__))
+#define FS_LOG_INFO(...) \
+  ::firesteel::LogMessage(::firesteel::LogLevel::kInfo, ::fmt::format(__VA_ARGS__))
+#define FS_LOG_WARNING(...) \
+  ::firesteel::LogMessage(::firesteel::LogLevel::kWarning, ::fmt::format(__VA_ARGS__))
+#define FS_LOG_ERROR(...) \
+  ::firesteel::LogMessage(::firesteel::LogLevel::kError, ::fmt::format(__VA_ARGS__))

@@ -1,4 +1,5 @@
-// A whole file mapped read-only. Movable; the bytes live as long as the object. Immutable after construction.
+// A whole file mapped read-only. Movable; the bytes live as long as the object. Immutable after
+// construction.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,8 @@ class MappedFile {
 
 // Small text files (configs). kNotFound, or kInvalidArgument above `max_bytes`.
 Result<std::string> ReadFile(const std::string& path, size_t max_bytes = size_t{64} << 20);
-// Writes to a temporary file beside `path`, then renames: a reader sees the old file or the new one.
+// Writes to a temporary file beside `path`, then renames: a reader sees the old file or the new
+// one.
 Status WriteFileAtomically(const std::string& path, const std::string& content);
 
 }  // namespace firesteel

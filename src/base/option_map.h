@@ -1,4 +1,5 @@
-// Nearest known name to a mistyped one, for "unknown flag --foo, did you mean --food?". Thread-safe.
+// Nearest known name to a mistyped one, for "unknown flag --foo, did you mean --food?".
+// Thread-safe.
 #pragma once
 
 #include <span>
@@ -7,7 +8,8 @@
 
 namespace firesteel {
 
-// The candidate with the smallest edit distance, or "" when none is near (distance above a third of the length, at least 2).
+// The candidate with the smallest edit distance, or "" when none is near (distance above a third of
+// the length, at least 2).
 std::string NearestName(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace firesteel

@@ -1,4 +1,5 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). A value is a pure function of its key and counter.
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011). A value is a pure function
+// of its key and counter.
 #pragma once
 
 #include <array>

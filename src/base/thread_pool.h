@@ -1,7 +1,7 @@
 // A persistent pool that splits an index range statically. The calling thread is worker 0.
 //
-// Which thread takes which range is fixed by (n, grain, threads) alone; kernels must not let a sum depend on it. Workers
-// spin some tens of microseconds for the next call, then sleep.
+// Which thread takes which range is fixed by (n, grain, threads) alone; kernels must not let a sum
+// depend on it. Workers spin some tens of microseconds for the next call, then sleep.
 //
 // ParallelFor may be called from one thread at a time (the engine thread); it does not nest.
 #pragma once
@@ -22,9 +22,10 @@ class ThreadPool {
 
   int NumThreads() const;
 
-  // Calls fn(begin, end, thread) with ranges that cover [0, n) exactly once, cut at multiples of `grain`, and returns when
-  // all have returned. n <= grain runs on the calling thread.
-  void ParallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int64_t end, int thread)> fn);
+  // Calls fn(begin, end, thread) with ranges that cover [0, n) exactly once, cut at multiples of
+  // `grain`, and returns when all have returned. n <= grain runs on the calling thread.
+  void ParallelFor(int64_t n, int64_t grain,
+                   FunctionRef<void(int64_t begin, int64_t end, int thread)> fn);
 
  private:
   struct Impl;

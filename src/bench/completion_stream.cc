@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kHeadBytes = 4096;
 constexpr size_t kMessageBytes = 300;
+constexpr size_t kMaxEventBytes = size_t{64} << 20;
 
 // `object[key]` when it is a string, else "".
 std::string StringAt(const Json& object, const char* key) {
@@ -89,7 +90,16 @@ void CompletionStream::Fail(std::string message) {
 
 void CompletionStream::OnBytes(std::string_view bytes, int64_t now_ns) {
   head_.append(bytes.substr(0, kHeadBytes - std::min(kHeadBytes, head_.size())));
-  parser_.Push(bytes, [&](std::string_view data) { OnEvent(data, now_ns); });
+  if (!record_->error.empty() || done_event_) return;
+  bytes_since_event_ += bytes.size();
+  parser_.Push(bytes, [&](std::string_view data) {
+    bytes_since_event_ = 0;
+    OnEvent(data, now_ns);
+  });
+  if (bytes_since_event_ > kMaxEventBytes) {
+    Fail(fmt::format("stream event: more than {} bytes without an end", kMaxEventBytes));
+    parser_ = SseParser();
+  }
 }
 
 void CompletionStream::OnEvent(std::string_view data, int64_t now_ns) {
@@ -101,7 +111,8 @@ void CompletionStream::OnEvent(std::string_view data, int64_t now_ns) {
   const auto event = ParseJson(data, "stream event");
   if (!event.ok()) return Fail(OneLine(event.status().message()));
   if (!event->is_object()) return Fail("stream event: is not a JSON object");
-  if (event->contains("error")) return Fail("error in the stream: " + ErrorMessage(data));
+  if (event->contains("error") && !(*event)["error"].is_null())
+    return Fail("error in the stream: " + ErrorMessage(data));
   if (const auto usage = event->find("usage"); usage != event->end()) ReadUsage(*usage, record_);
 
   const auto choices = event->find("choices");

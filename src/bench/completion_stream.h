@@ -18,6 +18,7 @@ class CompletionStream {
   explicit CompletionStream(RequestRecord* record)
       : record_(record) {}  // `record` must outlive this object
 
+  // What comes after a fault is ignored, so that no server can fill the memory.
   void OnBytes(std::string_view bytes, int64_t now_ns);
   // Fills done_ns, http_status and error. `transport_error` is not empty when no complete response
   // came.
@@ -30,6 +31,7 @@ class CompletionStream {
   RequestRecord* record_;
   SseParser parser_;
   std::string head_;  // the start of the body, for the message of an answer that is no stream
+  size_t bytes_since_event_ = 0;
   bool done_event_ = false;
 };
 

@@ -13,6 +13,29 @@ constexpr int64_t kMs = 1'000'000;
 
 std::string Event(const std::string& data) { return "data: " + data + "\n\n"; }
 
+TEST(CompletionStreamTest, AnEventWithoutEndFails) {
+  RequestRecord record;
+  CompletionStream stream(&record);
+  const std::string megabyte(1 << 20, 'a');
+  stream.OnBytes("data: ", kMs);
+  for (int i = 0; i < 64; ++i) stream.OnBytes(megabyte, kMs);
+  EXPECT_THAT(record.error, HasSubstr("more than 67108864 bytes without an end"));
+  stream.OnBytes("\n\n" + Event(R"({"choices":[{"text":"a","finish_reason":"stop"}]})"), 2 * kMs);
+  stream.OnDone(200, "", 3 * kMs);
+  EXPECT_FALSE(record.ok());
+  EXPECT_TRUE(record.text.empty());
+}
+
+TEST(CompletionStreamTest, ANullErrorIsNone) {
+  RequestRecord record;
+  CompletionStream stream(&record);
+  stream.OnBytes(
+      Event(R"({"error":null,"choices":[{"text":"a","finish_reason":"stop"}]})") + Event("[DONE]"),
+      kMs);
+  stream.OnDone(200, "", 2 * kMs);
+  EXPECT_TRUE(record.ok()) << record.error;
+}
+
 TEST(CompletionStreamTest, TimesTokensByTheReadThatCompletedThem) {
   RequestRecord record;
   record.send_ns = 100 * kMs;

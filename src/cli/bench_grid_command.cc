@@ -63,7 +63,10 @@ int BenchGridCommand(const std::vector<std::string>& args) {
   bool ids_equal = false;
   const Status status = Run(values, &ids_equal);
   if (!status.ok()) return FinishCommand(command, status);
-  return ids_equal ? kExitOk : kExitFailed;
+  if (ids_equal) return kExitOk;
+  fmt::print(stderr,
+             "firesteel bench grid: output ids differ between cells, see the lines above\n");
+  return kExitFailed;
 }
 
 }  // namespace firesteel

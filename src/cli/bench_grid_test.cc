@@ -76,6 +76,7 @@ TEST_F(BenchGridTest, OneWrongTokenFails) {
   EXPECT_EQ(RunGrid(", plant-wrong-accepts: 1"), "exit code 1");
   EXPECT_THAT(Read("stdout"), HasSubstr("all output ids equal: no"));
   EXPECT_THAT(Read("stdout"), HasSubstr("dspark at concurrency 1: prompt "));
+  EXPECT_THAT(Read("stderr"), HasSubstr("firesteel bench grid: output ids differ"));
 }
 
 }  // namespace

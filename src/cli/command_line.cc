@@ -27,6 +27,20 @@ std::string WithDashes(std::string arg) {
   return arg;
 }
 
+// "-tp": CLI11 knows short names of one letter only, so these are spelled out before it parses.
+bool IsLongShort(const std::string& name) { return name.size() > 2 && name[1] != '-'; }
+
+std::string WithoutLongShort(std::string arg, const CommandSpec& command) {
+  for (const FlagSpec& flag : command.flags) {
+    for (const std::string& alias : flag.aliases) {
+      if (!IsLongShort(alias) || !arg.starts_with(alias)) continue;
+      if (arg.size() == alias.size() || arg[alias.size()] == '=')
+        return flag.name + arg.substr(alias.size());
+    }
+  }
+  return arg;
+}
+
 // One CLI11 application for one command. The table outlives it.
 class Parser {
  public:
@@ -42,7 +56,8 @@ class Parser {
   Result<FlagValues> Parse(const std::vector<std::string>& args) {
     FlagValues result;
     std::vector<std::string> words;
-    for (const std::string& arg : args) words.push_back(WithDashes(arg));
+    for (const std::string& arg : args)
+      words.push_back(WithoutLongShort(WithDashes(arg), command_));
     for (const std::string& word : words) result.help |= word == "--help" || word == "-h";
     if (result.help) return result;
     std::reverse(words.begin(), words.end());  // as CLI11 wants a vector
@@ -56,7 +71,9 @@ class Parser {
  private:
   void AddFlag(const FlagSpec& flag) {
     std::string names = flag.name;
-    for (const std::string& alias : flag.aliases) names += "," + alias;
+    for (const std::string& alias : flag.aliases) {
+      if (!IsLongShort(alias)) names += "," + alias;
+    }
     std::vector<std::string>& values = values_[flag.name];
     if (flag.kind == FlagKind::kSwitch) {
       names += "{true}," + Negated(flag.name) + "{false}";
@@ -183,7 +200,9 @@ Status CheckEffects(const CommandSpec& command, FlagValues* values) {
       return InvalidArgument(fmt::format("{} is not in this version: {}", flag.name, flag.help));
     }
     if (flag.effect == FlagEffect::kNone) {
-      values->notes.push_back(fmt::format("{} has no effect here: {}", flag.name, flag.help));
+      std::string names = flag.name;  // whichever of them was written
+      for (const std::string& alias : flag.aliases) names += ", " + alias;
+      values->notes.push_back(fmt::format("{} has no effect here: {}", names, flag.help));
     }
   }
   return {};

@@ -31,7 +31,7 @@ struct FlagSpec {
   std::string value_name;                 // "N"; "" for switches
   std::string default_text;               // as --help shows it
   std::string help;                       // one line; for kNone and kLater the reason
-  std::vector<std::string> aliases = {};  // "--model-path", "-p"
+  std::vector<std::string> aliases = {};  // "--model-path", "-p", "-tp"
   FlagEffect effect = FlagEffect::kUsed;
   bool hidden = false;  // left out of --help: planted faults for tests
 };

@@ -13,10 +13,12 @@
 namespace firesteel {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 using Words = std::vector<std::string>;
 
@@ -157,7 +159,7 @@ TEST(ServeFlagsTest, EveryFlagArrives) {
 TEST(ServeFlagsTest, AVllmLaunchLineWorks) {
   const auto p = ParseServe(
       {"/models/Qwen3-4B",
-       "--tensor-parallel-size",
+       "-tp",
        "8",
        "--trust-remote-code",
        "--kv-cache-dtype",
@@ -175,7 +177,10 @@ TEST(ServeFlagsTest, AVllmLaunchLineWorks) {
        "--tool-call-parser",
        "x",
        "--enable-chunked-prefill",
-       "--speculative-config",
+       "-dp=2",
+       "--max-num-partial-prefills",
+       "2",
+       "-sc",
        R"({"method":"dspark","model":"/d","num_speculative_tokens":5,"draft_sample_method":"greedy"})"});
   ASSERT_TRUE(p.ok()) << p.status().message();
   EXPECT_EQ(p->engine.speculation.method, "dspark");
@@ -183,17 +188,39 @@ TEST(ServeFlagsTest, AVllmLaunchLineWorks) {
   EXPECT_EQ(p->engine.speculation.tokens, 5);
   EXPECT_EQ(p->engine.speculation.config_json, R"({"draft_sample_method":"greedy"})");
   EXPECT_EQ(p->engine.max_model_len, 0);
-  EXPECT_EQ(p->notes.size(), 8u);
+  EXPECT_EQ(p->notes.size(), 10u);
   for (const std::string& note : p->notes) EXPECT_THAT(note, HasSubstr("has no effect here"));
 }
 
 TEST(ServeFlagsTest, AnSglangLaunchLineWorks) {
-  const auto p =
-      ParseServe({"--model-path", "/m", "--tp", "1", "--speculative-algorithm", "DSPARK",
-                  "--speculative-draft-model-path", "/d", "--speculative-num-draft-tokens", "8",
-                  "--disable-radix-cache", "--context-length", "4096", "--mem-fraction-static",
-                  "0.8", "--speculative-eagle-topk", "1"});
+  const auto p = ParseServe({"--model-path",
+                             "/m",
+                             "--tp",
+                             "1",
+                             "--speculative-algorithm",
+                             "DSPARK",
+                             "--speculative-draft-model-path",
+                             "/d",
+                             "--speculative-num-draft-tokens",
+                             "8",
+                             "--disable-radix-cache",
+                             "--context-length",
+                             "4096",
+                             "--mem-fraction-static",
+                             "0.8",
+                             "--speculative-eagle-topk",
+                             "1",
+                             "--moe-runner-backend",
+                             "x",
+                             "--ep-size",
+                             "8",
+                             "--enable-dp-attention",
+                             "--log-level",
+                             "info"});
   ASSERT_TRUE(p.ok()) << p.status().message();
+  EXPECT_THAT(
+      p->notes,
+      Contains(StartsWith("--gpu-memory-utilization, --mem-fraction-static has no effect here")));
   EXPECT_EQ(p->engine.model, "/m");
   EXPECT_EQ(p->engine.speculation.method, "dspark");
   EXPECT_EQ(p->engine.speculation.model, "/d");
@@ -216,6 +243,7 @@ TEST(ServeFlagsTest, BadCommandLinesSayWhatIsWrong) {
       {{"--prot", "1"}, "unknown flag --prot, did you mean --port?"},
       {{"--spec-metod", "none"}, "unknown flag --spec-metod, did you mean --spec-method?"},
       {{"--no-warmpu"}, "did you mean --no-warmup?"},
+      {{"-tq", "1"}, "unknown flag -tq"},
       {{"--quite-another-thing"}, "unknown flag --quite-another-thing, see firesteel serve --help"},
       {{"a", "b"}, "unexpected argument b after MODEL a"},
       {{"--port"}, "--port needs a value"},

@@ -23,10 +23,15 @@ namespace {
 
 // What Ctrl-C means now: it ends a running answer, and the program where none runs.
 struct Interrupts {
+  std::atomic<bool> loaded = false;
   std::atomic<bool> generating = false;
   std::atomic<bool> cancel = false;
 
   void OnSignal() {
+    if (!loaded) {
+      fmt::print(stderr, "\nfiresteel generate: interrupted while loading\n");
+      std::_Exit(kExitFailed);
+    }
     if (!generating || cancel.exchange(true)) {
       fmt::print(stderr, "\n");
       std::_Exit(generating ? kExitFailed : kExitOk);
@@ -110,6 +115,7 @@ Status Run(const FlagValues& values) {
   bar.Finish();
   if (!loaded.ok()) return AsModelFault(loaded.status());
   const std::unique_ptr<Engine> engine = *std::move(loaded);
+  interrupts.loaded = true;
   if (engine->Summary().ballast_bytes > 0 || engine->options().speculation.ballast_layers > 0) {
     fmt::print(stderr, "with ballast: {}\n", FormatCost(BannerOf(engine->Summary(), "")));
   }

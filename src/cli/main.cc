@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
 #include <csignal>
@@ -78,11 +79,31 @@ int Main(std::vector<std::string> args) {
   return Unknown(name);
 }
 
+// Weights are read through mappings; a page that the file no longer has is told by this signal.
+void OnBusError(int number, siginfo_t* info, void*) {
+  if (info->si_code != BUS_ADRERR) {
+    std::signal(number, SIG_DFL);  // the instruction runs again and ends the process
+    return;
+  }
+  static constexpr char kMessage[] =
+      "firesteel: a file of the checkpoint was cut short while it was in use\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
+  _exit(kExitFailed);
+}
+
+void EndCleanlyWhenAFileShrinks() {
+  struct sigaction action = {};
+  action.sa_sigaction = OnBusError;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
 }  // namespace
 }  // namespace firesteel
 
 int main(int argc, char** argv) {
   // A reader of our output, or a client, that goes away is an error to handle, not a reason to die.
   std::signal(SIGPIPE, SIG_IGN);
+  firesteel::EndCleanlyWhenAFileShrinks();
   return firesteel::Main({argv + 1, argv + argc});
 }

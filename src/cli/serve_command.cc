@@ -25,7 +25,7 @@ std::string Url(const std::string& host, int32_t port) {
 Status Serve(const EngineOptions& engine_options, const ServerOptions& server_options) {
   std::atomic<bool> loaded = false;
   std::atomic<ApiServer*> listening = nullptr;
-  SignalWatcher signals([&](int count) {
+  auto signals = std::make_unique<SignalWatcher>([&](int count) {
     ApiServer* server = listening;
     if (count > 2 || server == nullptr || !loaded) {
       fmt::print(stderr, "\nfiresteel serve: interrupted{}\n", loaded ? "" : " while loading");
@@ -59,6 +59,7 @@ Status Serve(const EngineOptions& engine_options, const ServerOptions& server_op
     server->StopNow();
   }
   runner.join();
+  signals.reset();  // before the server that its handler stops
   return AsModelFault(engine.status());
 }
 

@@ -145,7 +145,7 @@ std::vector<FlagSpec> SpeculationFlags(const std::vector<std::string>& spec_meth
        "JSON",
        "none",
        "vLLM's spelling: {\"method\", \"model\", \"num_speculative_tokens\", …}",
-       {}},
+       {"-sc"}},
       {"--speculative-algorithm",
        kValue,
        "NAME",

@@ -70,8 +70,8 @@ void EngineImpl::Drain(int64_t timeout_ms) {
     inbox_.WaitUntilEnded(-1);
     return;
   }
-  const int64_t deadline = clock_.NowNs() + timeout_ms * 1'000'000;
-  while (clock_.NowNs() < deadline && StepOnce()) {
+  const int64_t start = clock_.NowNs();
+  while ((clock_.NowNs() - start) / 1'000'000 < timeout_ms && StepOnce()) {
   }
   CancelEveryone();
 }
@@ -80,17 +80,14 @@ bool EngineImpl::ResetPrefixCache() {
   const auto reset = [this] {
     if (!scheduler_.Idle()) return false;
     parts_.cache->ClearPrefixCache();
+    Publish();
     return true;
   };
-  bool done = false;
-  if (!thread_.joinable()) {
-    done = inbox_.NumPending() == 0 && reset();
-    Publish();
-    return done;
-  }
-  std::promise<bool> answer;
-  std::future<bool> answered = answer.get_future();
-  inbox_.Post([&] { answer.set_value(reset()); });
+  if (!thread_.joinable()) return inbox_.NumPending() == 0 && reset();
+  // Shared with the task: the caller may be gone before set_value has returned.
+  const auto answer = std::make_shared<std::promise<bool>>();
+  std::future<bool> answered = answer->get_future();
+  inbox_.Post([answer, reset] { answer->set_value(reset()); });
   return answered.get();
 }
 

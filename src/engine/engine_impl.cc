@@ -175,8 +175,6 @@ void EngineImpl::Append(const StepPlan& plan) {
     const PlannedSequence& planned = plan.sequences[i];
     Sequence& s = *planned.sequence;
     SequenceVerdict& verdict = verdicts_[i];
-    // The rows of the planned tokens and of the accepted draft are valid; a cut leaves fewer tokens
-    // than rows.
     int64_t length = planned.first_position + planned.num_rows;
     if (planned.decides) {
       const int32_t added = AppendTokens(rules, verdict.tokens, &s);
@@ -187,7 +185,10 @@ void EngineImpl::Append(const StepPlan& plan) {
       const auto verified = static_cast<int32_t>(drafts_[i].tokens.size());
       CountRound(verified, verdict.accepted, added, &stats_);
       CountRound(verified, verdict.accepted, &s.usage.speculation);
-      length = std::min(length + verdict.accepted, s.Length());
+      // A cut may leave a valid row of the last token too, where an accepted draft was the end.
+      // Plain decoding never computes it, and speculation must not change what the prefix cache
+      // holds.
+      length = s.Length() - 1;
     }
     new_lengths_.push_back(length);
   }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <optional>
 
 #include "engine/test_engine.h"
@@ -206,6 +207,14 @@ TEST(EngineLimits, DrainFinishesWhatWasAccepted) {
   EXPECT_EQ(Refusal(&engine, {1}, Greedy(1)).code(), StatusCode::kUnavailable);
 }
 
+TEST(EngineLimits, DrainMayBeGivenAllTheTimeThereIs) {
+  TestEngine engine(Config());
+  engine.Submit({1, 2}, Greedy(20));
+  engine.engine().Drain(std::numeric_limits<int64_t>::max());
+  engine.ExpectAllEnded();
+  EXPECT_EQ(engine.outcome(0).finish, FinishReason::kLength);
+}
+
 TEST(EngineLimits, DrainCancelsAfterItsTime) {
   ManualClock clock;
   TestConfig config = Config();
@@ -279,6 +288,17 @@ TEST(EngineLimits, OptionsAreChecked) {
   EXPECT_THAT(refused([](EngineOptions* o) { o->max_num_batched_tokens = 8; }),
               HasSubstr("max_num_batched_tokens"));
   EXPECT_THAT(refused([](EngineOptions* o) { o->block_size = 24; }), HasSubstr("24"));
+  EXPECT_THAT(refused([](EngineOptions* o) { o->block_size = 1 << 30; }), HasSubstr("block_size"));
+  EXPECT_THAT(refused([](EngineOptions* o) { o->threads = 1'000'000; }), HasSubstr("threads"));
+  EXPECT_THAT(refused([](EngineOptions* o) {
+                o->max_num_seqs = 2'000'000'000;
+                o->max_num_batched_tokens = 2'000'000'000;
+              }),
+              HasSubstr("max_num_seqs"));
+  EXPECT_THAT(refused([](EngineOptions* o) { o->max_num_batched_tokens = 2'000'000'000; }),
+              HasSubstr("max_num_batched_tokens"));
+  EXPECT_THAT(refused([](EngineOptions* o) { o->max_model_len = 1 << 24; }),
+              HasSubstr("max_model_len: 16777216"));
   EXPECT_THAT(refused([](EngineOptions* o) { o->kv_cache_dtype = "int3"; }), HasSubstr("int3"));
   EXPECT_THAT(refused([](EngineOptions* o) { o->speculation.verify = "hope"; }),
               HasSubstr("spec_verify"));

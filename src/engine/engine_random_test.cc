@@ -73,7 +73,23 @@ void RunRandom(uint64_t seed, FakeDraftKind kind) {
   }
   engine.RunAll();
   engine.ExpectAllEnded();
-  EXPECT_EQ(engine.engine().Stats().kv_blocks_used, 0);
+  // Every counter of the whole is the sum of what the requests were told.
+  const EngineStats stats = engine.engine().Stats();
+  EXPECT_EQ(stats.requests_finished_stop + stats.requests_finished_length +
+                stats.requests_cancelled + stats.requests_failed,
+            static_cast<int64_t>(asked.size()));
+  int64_t drafted = 0, verified = 0, accepted = 0, rounds = 0;
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const SpeculationUsage& usage = engine.outcome(i).usage.speculation;
+    drafted += usage.drafted;
+    verified += usage.verified;
+    accepted += usage.accepted;
+    rounds += usage.rounds;
+  }
+  EXPECT_EQ(stats.spec_drafted, drafted);
+  EXPECT_EQ(stats.spec_verified, verified);
+  EXPECT_EQ(stats.spec_accepted, accepted);
+  EXPECT_EQ(stats.spec_rounds, rounds);
   EXPECT_TRUE(engine.engine().ResetPrefixCache());
   EXPECT_EQ(engine.engine().Stats().kv_blocks_cached, 0);
   for (size_t i = 0; i < asked.size(); ++i) {

@@ -88,6 +88,34 @@ TEST(EngineText, StopTokenIsNamed) {
   EXPECT_EQ(Say(Bytes("Go! on"), sampling).text, "Go!");
 }
 
+// The end token's row is computed where it was an accepted draft, and is never computed without
+// drafts; here it would fill a block.
+TEST(EngineText, ACutLeavesThePrefixCacheThatPlainDecodingLeaves) {
+  for (int32_t max_draft : {0, 1, 3, 7}) {
+    TestConfig config;
+    config.model.vocab_size = 256;
+    config.model.script = [](int64_t position) {
+      return position == 15 ? int32_t{'!'} : static_cast<int32_t>('a' + position);
+    };
+    config.drafter.max_tokens = max_draft;
+    TestEngine engine(config);
+    SamplingParams sampling = Params();
+    sampling.temperature = 0;
+    sampling.stop_token_ids = {'!'};
+    const std::vector<int32_t> prompt = MakePrompt(1, kPromptLength, 200);
+    engine.Submit(prompt, sampling);
+    engine.RunAll();
+    std::vector<int32_t> next = prompt;
+    next.insert(next.end(), engine.outcome(0).tokens.begin(), engine.outcome(0).tokens.end());
+    ASSERT_EQ(next.size(), 16u);
+    next.push_back('?');
+    engine.Submit(next, sampling);
+    engine.RunAll();
+    engine.ExpectAllEnded();
+    EXPECT_EQ(engine.outcome(1).usage.cached_tokens, 0) << "drafts of " << max_draft;
+  }
+}
+
 TEST(EngineText, StopStringAcrossRounds) {
   SamplingParams sampling = Params();
   sampling.stop = {"never", "###"};

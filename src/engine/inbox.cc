@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -60,7 +61,9 @@ bool Inbox::WaitUntilEnded(int64_t timeout_ms) {
     ended_.wait(lock, done);
     return true;
   }
-  return ended_.wait_for(lock, std::chrono::milliseconds(timeout_ms), done);
+  // A century, above which the clock's nanoseconds would overflow.
+  constexpr int64_t kMost = int64_t{100} * 365 * 24 * 3600 * 1000;
+  return ended_.wait_for(lock, std::chrono::milliseconds(std::min(timeout_ms, kMost)), done);
 }
 
 void Inbox::TakeInto(Content* content) {
@@ -93,11 +96,6 @@ void Inbox::NoteEnded(int32_t count) {
 int32_t Inbox::NumPending() const {
   std::lock_guard lock(mutex_);
   return static_cast<int32_t>(content_.arrivals.size());
-}
-
-int64_t Inbox::NumOutstanding() const {
-  std::lock_guard lock(mutex_);
-  return outstanding_;
 }
 
 }  // namespace firesteel

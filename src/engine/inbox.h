@@ -46,8 +46,7 @@ class Inbox {
   void SetWaiting(int32_t waiting);  // requests that the scheduler has not admitted yet
   void NoteEnded(int32_t count);
 
-  int32_t NumPending() const;      // pushed, not yet taken
-  int64_t NumOutstanding() const;  // accepted, not yet ended
+  int32_t NumPending() const;  // pushed, not yet taken
 
  private:
   const int32_t max_waiting_;
@@ -57,7 +56,7 @@ class Inbox {
   Content content_;
   RequestId next_id_ = 1;
   int32_t waiting_ = 0;
-  int64_t outstanding_ = 0;
+  int64_t outstanding_ = 0;  // accepted, not yet ended
   bool closed_ = false;
   bool stopped_ = false;
 };

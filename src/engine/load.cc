@@ -1,5 +1,6 @@
 // Engine::Load: from a directory to an engine that is warm.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -35,6 +36,8 @@ Status FitModelLength(const ModelInfo& info, EngineOptions* options) {
   return {};
 }
 
+int64_t MemoryOfThisMachine() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
+
 // How many blocks, and with them kv_cache_memory_bytes. A context given by nobody shrinks to what
 // the memory holds.
 Result<int32_t> SizeCache(const CacheLayout& layout, bool length_was_given,
@@ -50,6 +53,11 @@ Result<int32_t> SizeCache(const CacheLayout& layout, bool length_was_given,
     bytes = std::min(blocks_for(positions) * options->max_num_seqs * block_bytes, kDefaultKvBytes);
     // One request of full length must fit when memory was left to us.
     if (length_was_given) bytes = std::max(bytes, blocks_for(options->max_model_len) * block_bytes);
+  }
+  // Every page is touched when the cache is made: better a sentence now than a killed process then.
+  if (bytes > MemoryOfThisMachine()) {
+    return InvalidArgument(fmt::format("kv_cache_memory_bytes: {}, this machine has {}", bytes,
+                                       MemoryOfThisMachine()));
   }
   const int64_t blocks = std::min<int64_t>(bytes / block_bytes, int64_t{1} << 30);
   if (blocks < 1) {

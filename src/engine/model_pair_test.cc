@@ -170,6 +170,8 @@ TEST(ModelPair, LoadSaysWhatIsWrong) {
   options = Options("none");
   options.kv_cache_memory_bytes = 1;
   EXPECT_EQ(Engine::Load(options).status().code(), StatusCode::kInvalidArgument);
+  options.kv_cache_memory_bytes = int64_t{1} << 60;
+  EXPECT_EQ(Engine::Load(options).status().code(), StatusCode::kInvalidArgument);
   options = Options("none");
   options.speculation.config_json = "{";
   EXPECT_FALSE(Engine::Load(options).ok());

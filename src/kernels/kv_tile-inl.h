@@ -15,6 +15,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/convert.h"
+#include "kernels/paged_attention.h"
 #include "kernels/partial-inl.h"
 #include "tensor/paged_view.h"
 
@@ -27,7 +28,7 @@ using VecU = hn::Vec<DU>;
 
 constexpr int64_t kTile = kAttentionTile;
 constexpr int64_t kTileVectors = kTile / kLanes;
-constexpr int64_t kMaxHeadDim = 512;
+constexpr int64_t kMaxHeadDim = kMaxAttentionHeadDim;
 
 // Where the elements of one head begin in each row of a tile.
 struct TileRows {

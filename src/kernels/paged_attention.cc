@@ -324,8 +324,6 @@ int64_t MaxQueries(int64_t head_dim) {
   return std::min(kMaxQueries, kMaxSums / ((head_dim + kTile - 1) / kTile * kTile));
 }
 
-int64_t MaxHeadDim() { return kMaxHeadDim; }
-
 }  // namespace firesteel::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -334,14 +332,13 @@ namespace firesteel {
 
 HWY_EXPORT(AttendItem);
 HWY_EXPORT(MaxQueries);
-HWY_EXPORT(MaxHeadDim);
 
 void PagedAttention(Exec& exec, ConstMatrix q, std::span<const AttentionRows> sequences,
                     const PagedPlane& keys, const PagedPlane& values, float scale,
                     Matrix<float> out) {
   const RowFormat& format = keys.format;
-  FS_CHECK(format.head_dim >= 1 && format.head_dim <= HWY_DYNAMIC_DISPATCH(MaxHeadDim)(),
-           "attention heads of {}", format.head_dim);
+  FS_CHECK(format.head_dim >= 1 && format.head_dim <= kMaxAttentionHeadDim, "attention heads of {}",
+           format.head_dim);
   FS_DCHECK(values.format.heads == format.heads && values.format.head_dim == format.head_dim);
   FS_DCHECK(q.cols % (int64_t{format.heads} * format.head_dim) == 0 && q.cols == out.cols);
   FS_DCHECK(keys.block_size % kAttentionTile == 0 && values.block_size % kAttentionTile == 0);

@@ -26,6 +26,9 @@ struct AppendRows {
 void AppendPaged(Exec& exec, ConstMatrix rows, std::span<const AppendRows> sequences,
                  const PagedPlane& plane);
 
+// Elements of the largest head that attention takes: its scratch is of fixed size.
+inline constexpr int32_t kMaxAttentionHeadDim = 512;
+
 struct AttentionRows {
   int64_t row_begin = 0;  // query rows of one sequence
   int64_t row_count = 0;
@@ -40,7 +43,7 @@ struct AttentionRows {
 };
 
 // q [T, heads * head_dim], out the same shape. heads is a multiple of keys.format.heads (grouped
-// queries).
+// queries). REQUIRES: head_dim <= kMaxAttentionHeadDim.
 void PagedAttention(Exec& exec, ConstMatrix q, std::span<const AttentionRows> sequences,
                     const PagedPlane& keys, const PagedPlane& values, float scale,
                     Matrix<float> out);

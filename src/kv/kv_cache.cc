@@ -24,7 +24,7 @@ KvCache::KvCache(const CacheLayout& layout, const Options& options)
   FS_CHECK(options.block_size > 0 && options.block_size % kAttentionTile == 0,
            "block size {} is no multiple of {}", options.block_size, kAttentionTile);
   for (const CacheGroup& group : layout_.groups) {
-    storage_.emplace_back(options.num_blocks * group.num_layers *
+    storage_.emplace_back(int64_t{options.num_blocks} * group.num_layers *
                           LayerBytes(group, options.block_size));
   }
 }

@@ -1,7 +1,8 @@
 // The paged cache of all groups: storage, block tables of the running sequences, prefix cache.
 //
-// Per sequence: `length` positions hold valid rows (committed), `capacity` positions have a slot. Rows between them are
-// stale, not free: the next step overwrites them. Only blocks wholly below `length` enter the prefix cache.
+// Per sequence: `length` positions hold valid rows (committed), `capacity` positions have a slot.
+// Rows between them are stale, not free: the next step overwrites them. Only blocks wholly below
+// `length` enter the prefix cache.
 //
 // Engine thread only.
 #pragma once
@@ -30,15 +31,16 @@ class KvCache : public KvView {
   };
   KvCache(const CacheLayout& layout, const Options& options);
 
-  // Opens an empty slot for a sequence and shares the cached prefix of `tokens` (at most tokens.size() - 1 of them).
-  // Returns the number of positions that are valid at once.
+  // Opens an empty slot for a sequence and shares the cached prefix of `tokens` (at most
+  // tokens.size() - 1 of them). Returns the number of positions that are valid at once.
   int64_t Open(SequenceSlot slot, std::span<const int32_t> tokens);
-  // Makes room for positions [0, positions), evicting cached blocks that nobody runs; false (and no change) when even that
-  // is too little.
+  // Makes room for positions [0, positions), evicting cached blocks that nobody runs; false (and no
+  // change) when even that is too little.
   [[nodiscard]] bool Reserve(SequenceSlot slot, int64_t positions);
-  // Positions [0, length) are committed and hold `tokens`: full blocks become findable; blocks wholly above
-  // `keep_positions` (>= length) go back to the pool.
-  void Commit(SequenceSlot slot, std::span<const int32_t> tokens, int64_t length, int64_t keep_positions);
+  // Positions [0, length) are committed and hold `tokens`: full blocks become findable; blocks
+  // wholly above `keep_positions` (>= length) go back to the pool.
+  void Commit(SequenceSlot slot, std::span<const int32_t> tokens, int64_t length,
+              int64_t keep_positions);
   void Close(SequenceSlot slot);
 
   int64_t Length(SequenceSlot slot) const;
@@ -50,7 +52,8 @@ class KvCache : public KvView {
   int32_t NumCached() const;  // held by the prefix cache alone
   void ClearPrefixCache();
 
-  // Every block is free or accounted for by tables and cache; ends the process otherwise. For tests and debug builds.
+  // Every block is free or accounted for by tables and cache; ends the process otherwise. For tests
+  // and debug builds.
   void CheckInvariants() const;
 
   PagedPlane Plane(int32_t group, int32_t layer, int32_t plane) const override;

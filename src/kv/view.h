@@ -1,4 +1,5 @@
-// How a forward pass sees the cache: where rows lie, and each sequence's block table. Copies are cheap; never owns.
+// How a forward pass sees the cache: where rows lie, and each sequence's block table. Copies are
+// cheap; never owns.
 #pragma once
 
 #include <cstdint>

@@ -14,8 +14,8 @@
 namespace firesteel {
 
 struct LoadOptions {
-  // auto (as stored) | float32 (widened, exact) | bfloat16 (rounded to nearest even). Speaks of the matrices of layers and
-  // head; norms are float32 and embedding rows are read as stored, always.
+  // auto (as stored) | float32 (widened, exact) | bfloat16 (rounded to nearest even). Speaks of the
+  // matrices of layers and head; norms are float32 and embedding rows are read as stored, always.
   std::string weight_dtype = "auto";
   int32_t ballast_layers = 0;
   int32_t ballast_width = 0;  // 0: the model's own MLP width
@@ -24,13 +24,14 @@ struct LoadOptions {
 
 struct ArchitectureEntry {
   std::string_view name;  // as in config.json
-  Result<std::unique_ptr<Model>> (*make)(Exec& exec, const std::string& directory, const Json& config,
-                                         const LoadOptions& options);
+  Result<std::unique_ptr<Model>> (*make)(Exec& exec, const std::string& directory,
+                                         const Json& config, const LoadOptions& options);
 };
 
 std::span<const ArchitectureEntry> Architectures();
 
 // Reads config.json and hands over to its row; kUnsupported lists the known names.
-Result<std::unique_ptr<Model>> LoadModel(Exec& exec, const std::string& directory, const LoadOptions& options);
+Result<std::unique_ptr<Model>> LoadModel(Exec& exec, const std::string& directory,
+                                         const LoadOptions& options);
 
 }  // namespace firesteel

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/mapped_file.h"
+#include "kernels/paged_attention.h"
 
 namespace firesteel {
 namespace {
@@ -15,7 +16,7 @@ constexpr int64_t kMaxVocab = int64_t{1} << 22;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxHeads = 1024;
-constexpr int64_t kMaxHeadDim = 1024;
+constexpr int64_t kMaxHeadDim = kMaxAttentionHeadDim;
 constexpr int64_t kMaxPositions = int64_t{1} << 22;
 
 bool IsSet(const Json& object, const char* key) {

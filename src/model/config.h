@@ -27,7 +27,8 @@ struct DecoderConfig {
   std::vector<int32_t> eos_ids;
 };
 
-// Reads `directory`/config.json. kNotFound without one; kInvalidArgument names the field, what was found and expected.
+// Reads `directory`/config.json. kNotFound without one; kInvalidArgument names the field, what was
+// found and expected.
 Result<Json> ReadConfigJson(const std::string& directory);
 // The one name in `architectures`. `where` prefixes messages, here and below.
 Result<std::string> ReadArchitecture(const Json& config, const std::string& where);

@@ -88,6 +88,8 @@ std::vector<Hostile> HostileConfigs() {
       {"KvHeadsZero", R"({"num_key_value_heads":0})", kInvalid, {"num_key_value_heads is 0"}},
       {"HeadDimOdd", R"({"head_dim":31})", kInvalid, {"head_dim is 31"}},
       {"HeadDimZero", R"({"head_dim":0})", kInvalid, {"head_dim is 0"}},
+      // Attention's scratch holds no larger head.
+      {"HeadDimHuge", R"({"head_dim":514})", kInvalid, {"head_dim is 514", "512"}},
       {"HeadDimDerivedZero", R"({"head_dim":null,"hidden_size":2})", kInvalid, {"head_dim is 0"}},
       {"IntermediateList",
        R"({"intermediate_size":[128]})",

@@ -1,5 +1,5 @@
-// One forward pass over a flat batch of rows. Prefill chunks, decode rows and verify rows are the same thing: a row is a
-// (sequence, position, token); there is no mode.
+// One forward pass over a flat batch of rows. Prefill chunks, decode rows and verify rows are the
+// same thing: a row is a (sequence, position, token); there is no mode.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace firesteel {
 
-// Rows [row_begin, row_begin + row_count) belong to one sequence and stand at consecutive positions from first_position.
-// The cache holds valid rows for positions below first_position.
+// Rows [row_begin, row_begin + row_count) belong to one sequence and stand at consecutive positions
+// from first_position. The cache holds valid rows for positions below first_position.
 struct SequenceRows {
   SequenceSlot slot = 0;
   int32_t row_begin = 0;
@@ -20,12 +20,13 @@ struct SequenceRows {
 };
 
 struct ForwardBatch {
-  std::span<const int32_t> tokens;           // [T], each in [0, vocab)
-  std::span<const int32_t> positions;        // [T]
-  std::span<const SequenceRows> sequences;   // cover the T rows in order
-  std::span<const int32_t> logit_rows;       // [L], rows whose logits are wanted, in that order
-  // Residual stream to capture: k = after decoder layer k (0-based), -1 = embedding output. In the order of the features.
-  std::span<const int32_t> feature_layers;   // [m]
+  std::span<const int32_t> tokens;          // [T], each in [0, vocab)
+  std::span<const int32_t> positions;       // [T]
+  std::span<const SequenceRows> sequences;  // cover the T rows in order
+  std::span<const int32_t> logit_rows;      // [L], rows whose logits are wanted, in that order
+  // Residual stream to capture: k = after decoder layer k (0-based), -1 = embedding output. In the
+  // order of the features.
+  std::span<const int32_t> feature_layers;  // [m]
 };
 
 // Views into the workspace of the pass: they die with its next Reset.

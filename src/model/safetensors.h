@@ -1,5 +1,5 @@
-// HF safetensors: one file, or shards named by model.safetensors.index.json. Memory-mapped; views die with the object.
-// Immutable after construction.
+// HF safetensors: one file, or shards named by model.safetensors.index.json. Memory-mapped; views
+// die with the object. Immutable after construction.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ struct TensorInfo {
 
 class Safetensors {
  public:
-  // `directory` holds model.safetensors or model.safetensors.index.json. Every fault of a header (length, JSON, unknown
-  // dtype, shape against bytes, overlap, gap, truncation, duplicate names, a shard that is missing or lacks a tensor) is one
-  // kDataCorrupt sentence with file and tensor.
+  // `directory` holds model.safetensors or model.safetensors.index.json. Every fault of a header
+  // (length, JSON, unknown dtype, shape against bytes, overlap, gap, truncation, duplicate names, a
+  // shard that is missing or lacks a tensor) is one kDataCorrupt sentence with file and tensor.
   static Result<Safetensors> Open(const std::string& directory);
   static Result<Safetensors> OpenFile(const std::string& path);
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -21,6 +22,9 @@ using boost::system::error_code;
 // A client may send its next request early; beyond this we stop reading until the response is done.
 constexpr size_t kMaxPipelinedBytes = 64 << 10;
 constexpr size_t kReadBytes = 4096;
+// The parser wants the header of a chunk, and all trailers, in one piece. They may be as long as
+// the request's header, and what else is read in between must fit too.
+constexpr size_t kMinBufferBytes = 2 * kMaxPipelinedBytes;
 // After an error the client may still be sending. Closing at once would make the kernel answer with
 // a reset, and the error would be lost; so what comes is thrown away for this long.
 constexpr int64_t kLingerMs = 2000;
@@ -113,6 +117,7 @@ Connection::Connection(ConnectionContext* context, asio::ip::tcp::socket socket)
       deadline_(context->io),
       write_limit_(context->io),
       resume_(context->io, asio::steady_timer::time_point::max()) {
+  buffer_.max_size(std::max(kMinBufferBytes, static_cast<size_t>(2 * options_.max_header_bytes)));
   error_code ec;
   socket_.set_option(asio::ip::tcp::no_delay(true), ec);
   socket_.non_blocking(true, ec);
@@ -350,6 +355,10 @@ asio::awaitable<void> Connection::RefuseError(error_code ec, bool in_body) {
   } else if (ec == http::error::body_limit) {
     co_await Refuse(413, "the request's body is longer than " +
                              std::to_string(options_.max_body_bytes) + " bytes");
+  } else if (ec == http::error::buffer_overflow) {
+    co_await Refuse(400, std::string("the request's ") + part +
+                             " holds a chunk header or trailers of more than " +
+                             std::to_string(buffer_.max_size()) + " bytes");
   } else if (ec == http::error::bad_version) {
     co_await Refuse(505, "the request line does not end in HTTP/1.1 or HTTP/1.0");
   } else if (ec.category() == http::make_error_code(http::error::bad_method).category() &&

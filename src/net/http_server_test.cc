@@ -227,6 +227,22 @@ TEST_F(HttpServerTest, TheErrorReachesAClientThatIsStillSending) {
   EXPECT_THAT(client.ReadToEnd(), StartsWith("HTTP/1.1 413 "));
 }
 
+// Neither counts as body, so only the buffer's own limit ends them.
+TEST_F(HttpServerTest, RefusesEndlessChunkHeadersAndTrailers) {
+  Listen();
+  const std::string head =
+      "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+  const std::string long_line(300'000, 'a');
+  for (const std::string& body : {"1;" + long_line, "0\r\nTrailer: " + long_line}) {
+    const std::string response = Answer(head + body);
+    EXPECT_THAT(response, StartsWith("HTTP/1.1 400 ")) << body.substr(0, 20);
+    EXPECT_THAT(response, HasSubstr("a chunk header or trailers of more than 131072 bytes"));
+  }
+  const std::string fits(10'000, 'a');
+  EXPECT_THAT(Answer(head + "2;" + fits + "\r\nhi\r\n0\r\nTrailer: " + fits + "\r\n\r\n"),
+              EndsWith("POST  hi"));
+}
+
 TEST_F(HttpServerTest, TimesOutSlowHeadersAndBodies) {
   Listen({.header_timeout_ms = 50, .body_timeout_ms = 60, .keep_alive_timeout_ms = 50});
   EXPECT_THAT(Answer("GET /echo HTTP/1.1\r\nHos"),

@@ -22,14 +22,16 @@ struct Distribution {
 // Lowest id among the largest; NaN never wins. REQUIRES: not empty.
 int32_t ArgMax(std::span<const float> logits);
 
-// Temperature, then top-k, top-p, min-p over the processed logits (vLLM's order: temperature, min-p, top-k, top-p). Greedy
-// gives OneHot(ArgMax). Ties at the top-k boundary keep the lower ids. -inf logits are outside the support; if nothing is
-// left (all -inf or NaN) the result is OneHot(ArgMax).
+// Temperature, then min-p, top-k, top-p over the processed logits [V] (vLLM's order). Greedy
+// gives OneHot(ArgMax). Ties at the top-k boundary keep the lower ids. -inf logits are outside the
+// support; if nothing is left (all -inf or NaN) the result is OneHot(ArgMax).
 Distribution MakeDistribution(std::span<const float> logits, const SamplingParams& params);
 
-// argmax over the support of log p + Gumbel noise: a sample of `d` that is a function of key, position and purpose. Computed
-// as the race it equals, argmin of (-log u) / p in double precision, ties to the lowest id. REQUIRES: not empty.
-int32_t SampleWithNoise(const Distribution& d, NoiseKey key, int64_t position, NoisePurpose purpose);
+// argmax over the support of log p + Gumbel noise: a sample of `d` that is a function of key,
+// position and purpose. Computed as the race it equals, argmin of (-log u) / p in double precision,
+// ties to the lowest id. REQUIRES: not empty.
+int32_t SampleWithNoise(const Distribution& d, NoiseKey key, int64_t position,
+                        NoisePurpose purpose);
 
 // Raw log-probabilities: log softmax(logits)[token] and the `count` most likely tokens.
 TokenLogprob RawLogprob(std::span<const float> logits, int32_t token, int32_t count);

@@ -1,10 +1,10 @@
-// Random numbers as a pure function of what they are for: (seed, choice, absolute position, purpose, token). Never of batch
-// row, step or slot, which change with load.
+// Random numbers as a pure function of what they are for: (seed, choice, absolute position,
+// purpose, token). Never of batch row, step or slot, which change with load.
 //
 // Philox4x32-10 with key = {seed low, seed high} and
 //   counter = {token / 4, position bits 0-31, choice, purpose << 24 | position bits 32-55};
-// lane token % 4 of the result is the token's, so that four neighbours of the vocabulary cost one call. A number without a
-// token is that of token 0.
+// lane token % 4 of the result is the token's, so that four neighbours of the vocabulary cost one
+// call. A number without a token is that of token 0.
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@
 namespace firesteel {
 
 enum class NoisePurpose : uint32_t {
-  kTargetGumbel = 0,   // the token at a position when the target alone decides; in coupled mode the draft's too
+  kTargetGumbel =
+      0,  // the token at a position when the target alone decides; in coupled mode the draft's too
   kDraftGumbel = 1,    // a draft token with noise of its own
   kAcceptUniform = 2,  // the accept test of a position
   kResidual = 3,       // the correction after a refusal
@@ -26,8 +27,10 @@ struct NoiseKey {
 };
 
 // The lanes of tokens 4 * quad … 4 * quad + 3. REQUIRES: 0 <= position < 2^56.
-std::array<uint32_t, 4> NoiseLanes(NoiseKey key, int64_t position, NoisePurpose purpose, int32_t quad);
-// Uniform in (0, 1), never 0 or 1. All 32 bits count: with the 24 of a float no token below 3e-8 could win a race.
+std::array<uint32_t, 4> NoiseLanes(NoiseKey key, int64_t position, NoisePurpose purpose,
+                                   int32_t quad);
+// Uniform in (0, 1), never 0 or 1. All 32 bits count: with the 24 of a float no token below 3e-8
+// could win a race.
 inline double UniformFromLane(uint32_t lane) { return (lane + 0.5) * 0x1p-32; }
 
 double UniformNoise(NoiseKey key, int64_t position, NoisePurpose purpose, int32_t token = 0);

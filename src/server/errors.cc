@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 namespace firesteel {
 namespace {
@@ -18,6 +19,16 @@ const char* ErrorType(int status) {
     default:
       return status >= 500 ? "server_error" : "invalid_request_error";
   }
+}
+
+// A message quotes what the client sent, which may be megabytes.
+constexpr size_t kMaxMessageBytes = 2000;
+
+std::string Shorten(const std::string& message) {
+  if (message.size() <= kMaxMessageBytes) return message;
+  std::string head = message.substr(0, kMaxMessageBytes);
+  head.resize(head.size() - IncompleteUtf8Tail(head));
+  return head + "…";
 }
 
 Json StringOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
@@ -51,7 +62,7 @@ ApiError ErrorFromStatus(const Status& status, std::string param) {
 }
 
 std::string ErrorBody(const ApiError& error) {
-  return DumpJson(Json{{"error", Json{{"message", error.message},
+  return DumpJson(Json{{"error", Json{{"message", Shorten(error.message)},
                                       {"type", ErrorType(error.status)},
                                       {"param", StringOrNull(error.param)},
                                       {"code", StringOrNull(error.code)}}}});

@@ -137,6 +137,8 @@ void ApiGeneration::Measure(Part& part, const TokenEvent& event, int64_t now_ns)
   }
   if (event.finish != FinishReason::kStop && event.finish != FinishReason::kLength) return;
   metrics.e2e.Observe(Seconds(now_ns - arrival_ns_));
+  metrics.prompt_tokens.Observe(event.usage.prompt_tokens);
+  metrics.generation_tokens.Observe(event.usage.completion_tokens);
   if (event.usage.completion_tokens > 1) {
     metrics.time_per_output_token.Observe(Seconds(part.last_token_ns - part.first_token_ns) /
                                           (event.usage.completion_tokens - 1));

@@ -26,6 +26,9 @@ constexpr double kRequestBounds[] = {0.05, 0.1, 0.3,   0.5,   0.8,   1.0,   1.5,
                                      2.5,  5.0, 10.0,  15.0,  20,    30.0,  40.0, 50.0,
                                      60.0, 120, 240.0, 480.0, 960.0, 1920.0};
 
+constexpr double kTokenBounds[] = {1,    2,    5,    10,     20,     50,     100,     200,    500,
+                                   1000, 2000, 5000, 10'000, 20'000, 50'000, 100'000, 200'000};
+
 // Collects families; every sample carries the two labels that vLLM gives.
 class Page {
  public:
@@ -49,7 +52,7 @@ class Page {
     families_.back().metric.push_back(Sample(std::move(labels)));
     families_.back().metric.back().counter.value = value;
   }
-  void Histogram(const std::string& name, const char* help, const LatencyHistogram& histogram) {
+  void AddHistogram(const std::string& name, const char* help, const Histogram& histogram) {
     Family(name, help, MetricType::Histogram);
     ClientMetric sample = Sample({});
     uint64_t cumulative = 0;
@@ -164,35 +167,41 @@ void AddOurSpeculation(const EngineStats& stats, const std::string& method, cons
 
 }  // namespace
 
-LatencyHistogram::LatencyHistogram(std::span<const double> bounds)
+Histogram::Histogram(std::span<const double> bounds)
     : bounds_(bounds.begin(), bounds.end()), counts_(bounds.size() + 1) {}
 
-void LatencyHistogram::Observe(double seconds) {
-  const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), seconds);
+void Histogram::Observe(double value) {
+  const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value);
   ++counts_[static_cast<size_t>(bucket - bounds_.begin())];
-  sum_ += seconds;
+  sum_ += value;
 }
 
 ServerMetrics::ServerMetrics()
     : time_to_first_token(kFirstTokenBounds),
       inter_token(kInterTokenBounds),
       e2e(kRequestBounds),
-      time_per_output_token(kInterTokenBounds) {}
+      time_per_output_token(kInterTokenBounds),
+      prompt_tokens(kTokenBounds),
+      generation_tokens(kTokenBounds) {}
 
 std::string ServerMetrics::Render(const EngineStats& stats, const ModelSummary& summary,
                                   const std::string& model_name,
                                   const std::string& verify_rule) const {
   Page page(model_name);
   AddRequests(stats, page);
-  page.Histogram("vllm:time_to_first_token_seconds", "From arrival to the first token.",
-                 time_to_first_token);
-  page.Histogram("vllm:inter_token_latency_seconds",
-                 "Between two deliveries of tokens to a request.", inter_token);
-  page.Histogram("vllm:time_per_output_token_seconds", "The same under its older name.",
-                 inter_token);
-  page.Histogram("vllm:request_time_per_output_token_seconds",
-                 "Mean time per output token of a request.", time_per_output_token);
-  page.Histogram("vllm:e2e_request_latency_seconds", "From arrival to the end.", e2e);
+  page.AddHistogram("vllm:time_to_first_token_seconds", "From arrival to the first token.",
+                    time_to_first_token);
+  page.AddHistogram("vllm:inter_token_latency_seconds",
+                    "Between two deliveries of tokens to a request.", inter_token);
+  page.AddHistogram("vllm:time_per_output_token_seconds", "The same under its older name.",
+                    inter_token);
+  page.AddHistogram("vllm:request_time_per_output_token_seconds",
+                    "Mean time per output token of a request.", time_per_output_token);
+  page.AddHistogram("vllm:e2e_request_latency_seconds", "From arrival to the end.", e2e);
+  page.AddHistogram("vllm:request_prompt_tokens", "Prompt tokens of a request that ended.",
+                    prompt_tokens);
+  page.AddHistogram("vllm:request_generation_tokens", "Tokens generated for a request that ended.",
+                    generation_tokens);
   AddVllmSpeculation(stats, page);
   AddOurSpeculation(stats, summary.spec_method, verify_rule, page);
   return page.Text();

@@ -11,11 +11,11 @@
 
 namespace firesteel {
 
-class LatencyHistogram {
+class Histogram {
  public:
   // `bounds` ascend; an implicit last bucket takes what is above.
-  explicit LatencyHistogram(std::span<const double> bounds);
-  void Observe(double seconds);
+  explicit Histogram(std::span<const double> bounds);
+  void Observe(double value);
 
   const std::vector<double>& bounds() const { return bounds_; }
   const std::vector<uint64_t>& counts() const { return counts_; }  // [bounds + 1], not cumulative
@@ -35,10 +35,12 @@ class ServerMetrics {
   std::string Render(const EngineStats& stats, const ModelSummary& summary,
                      const std::string& model_name, const std::string& verify_rule) const;
 
-  LatencyHistogram time_to_first_token;    // from the request's arrival
-  LatencyHistogram inter_token;            // between two events of a request that bring tokens
-  LatencyHistogram e2e;                    // to the terminal event
-  LatencyHistogram time_per_output_token;  // of a request: (end - first token) / (tokens - 1)
+  Histogram time_to_first_token;    // from the request's arrival
+  Histogram inter_token;            // between two events of a request that bring tokens
+  Histogram e2e;                    // to the terminal event
+  Histogram time_per_output_token;  // of a request: (end - first token) / (tokens - 1)
+  Histogram prompt_tokens;          // of a request that ended; cached ones count
+  Histogram generation_tokens;      // of a request that ended
 };
 
 }  // namespace firesteel

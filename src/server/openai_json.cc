@@ -18,7 +18,10 @@ constexpr double kMaxDouble = std::numeric_limits<double>::max();
 constexpr int64_t kMaxChoices = 64;
 constexpr int64_t kMaxLogprobs = 20;
 constexpr size_t kMaxPrompts = 1024;
-constexpr size_t kMaxStopStrings = 64;
+constexpr size_t kMaxStopStrings = 16;
+// Every answer of a request keeps its own copy of these.
+constexpr size_t kMaxStopBytes = 1024;
+constexpr size_t kMaxStopTokens = 4096;
 
 // Known elsewhere, and changing the answer: to ignore them would be to give a wrong one.
 constexpr std::string_view kRefusedFields[] = {
@@ -76,6 +79,11 @@ void ParseStop(FieldReader& fields, SamplingParams& sampling) {
       fields.Fail(stop->is_array() ? fmt::format("stop[{}]", i) : "stop", element,
                   stop->is_array() ? "a string that is not empty"
                                    : "a string that is not empty, or an array of them");
+      return;
+    }
+    if (const size_t size = element.get_ref<const std::string&>().size(); size > kMaxStopBytes) {
+      fields.FailWith("stop", fmt::format("stop holds a string of {} bytes, expected at most {}",
+                                          size, kMaxStopBytes));
       return;
     }
     sampling.stop.push_back(element.get<std::string>());
@@ -144,6 +152,10 @@ void ParseSampling(FieldReader& fields, const ModelLimits& limits, GenerationReq
   }
   fields.Bool("ignore_eos", &sampling.ignore_eos);
   fields.IntList("stop_token_ids", 0, limits.vocab_size - 1, &sampling.stop_token_ids);
+  if (sampling.stop_token_ids.size() > kMaxStopTokens) {
+    fields.Fail("stop_token_ids", *fields.Find("stop_token_ids"),
+                fmt::format("at most {} token ids", kMaxStopTokens));
+  }
   ParseStop(fields, sampling);
   fields.Bool("include_stop_str_in_output", &sampling.include_stop_in_output);
   fields.Bool("skip_special_tokens", &sampling.skip_special_tokens);

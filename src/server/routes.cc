@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <ctime>
 #include <utility>
 
@@ -14,6 +15,10 @@ namespace firesteel {
 namespace {
 
 constexpr std::string_view kModelPrefix = "/v1/models/";
+// A prompt of more than this many contexts is not counted to its end: everybody waits for the io
+// thread meanwhile.
+constexpr size_t kCountedContexts = 2;
+constexpr size_t kMaxTokenizeBytes = size_t{1} << 20;
 
 // The time taken depends on the lengths alone.
 bool SameSecret(std::string_view given, std::string_view secret) {
@@ -30,6 +35,23 @@ bool HasKey(const HttpRequest& request, std::string_view key) {
   const std::string_view value = request.Header("authorization");
   return value.substr(0, kScheme.size()) == kScheme &&
          SameSecret(value.substr(kScheme.size()), key);
+}
+
+// "org%2Fname", as clients send a name with a slash; what is not %XX stays as it is.
+std::string PercentDecoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    const char* const hex = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(hex, hex + 2, byte, 16).ptr == hex + 2) {
+      decoded.push_back(static_cast<char>(byte));
+      i += 2;
+    } else {
+      decoded.push_back(text[i]);
+    }
+  }
+  return decoded;
 }
 
 void SendJson(ResponseWriter& writer, const Json& body) {
@@ -169,24 +191,35 @@ ApiError Routes::RenderChat(const ChatInput& input, std::string* text) const {
 ApiError Routes::EncodePrompts(const GenerationRequest& request,
                                std::vector<std::vector<int32_t>>* prompts) const {
   const Tokenizer& tokenizer = context_.engine->tokenizer();
+  const auto context = static_cast<size_t>(context_.engine->Summary().max_model_len);
+  const std::string field = request.chat ? "messages" : "prompt";
+  const auto encode = [&](std::string_view text, bool add_special_tokens) {
+    prompts->push_back(tokenizer.Encode(text, {.add_special_tokens = add_special_tokens,
+                                               .max_tokens = kCountedContexts * context}));
+  };
+  const auto refuse = [&](std::string message) {
+    return ApiError{.status = 400, .message = std::move(message), .param = field, .code = ""};
+  };
   if (request.chat) {
     std::string text;
     if (ApiError error = RenderChat(request.chat_input, &text); error.status != 0) return error;
-    prompts->push_back(tokenizer.Encode(text, /*add_special_tokens=*/false));
+    encode(text, false);
   }
   for (const Prompt& prompt : request.prompts) {
     if (const auto* text = std::get_if<std::string>(&prompt)) {
-      prompts->push_back(tokenizer.Encode(*text, request.add_special_tokens));
+      encode(*text, request.add_special_tokens);
     } else {
       prompts->push_back(std::get<std::vector<int32_t>>(prompt));
     }
+    if (prompts->back().size() > kCountedContexts * context) break;
   }
   for (const auto& prompt : *prompts) {
-    if (!prompt.empty()) continue;
-    return {.status = 400,
-            .message = "the prompt is empty, expected at least one token",
-            .param = request.chat ? "messages" : "prompt",
-            .code = ""};
+    if (prompt.empty()) return refuse("the prompt is empty, expected at least one token");
+    if (prompt.size() > kCountedContexts * context) {
+      return refuse(
+          fmt::format("{}: more than {} tokens, the model's context of {} takes at most {}", field,
+                      kCountedContexts * context, context, context - 1));
+    }
   }
   return {};
 }
@@ -198,6 +231,18 @@ void Routes::Generate(GenerationRequest request, int64_t arrival_ns,
   if (error.status == 0) error = EncodePrompts(request, &prompts);
   if (error.status != 0) {
     SendError(*writer, error);
+    return;
+  }
+  const auto answers = prompts.size() * static_cast<size_t>(request.n);
+  const auto queue = static_cast<size_t>(context_.engine->options().max_queue);
+  if (answers > queue) {
+    // Not 429: it would not fit later either.
+    SendError(*writer, {.status = 400,
+                        .message = fmt::format("{} prompts times n of {} are {} answers, expected "
+                                               "at most {}, which the queue takes",
+                                               prompts.size(), request.n, answers, queue),
+                        .param = "n",
+                        .code = ""});
     return;
   }
   // The generation owns itself through `active_` until the engine has ended all of it.
@@ -246,7 +291,8 @@ Json Routes::ModelCard(const std::string& name) const {
 
 void Routes::Models(const HttpRequest& request, std::shared_ptr<ResponseWriter> writer) {
   if (request.path.starts_with(kModelPrefix)) {
-    const std::string name = request.path.substr(kModelPrefix.size());
+    const std::string name =
+        PercentDecoded(std::string_view(request.path).substr(kModelPrefix.size()));
     if (const ApiError error = CheckModel(name); error.status != 0) {
       SendError(*writer, error);
     } else {
@@ -266,6 +312,14 @@ void Routes::Tokenize(const HttpRequest& request, std::shared_ptr<ResponseWriter
   if (error.status == 0 && parsed.chat) error = RenderChat(parsed.chat_input, &parsed.prompt);
   if (error.status != 0) {
     SendError(*writer, error);
+    return;
+  }
+  if (parsed.prompt.size() > kMaxTokenizeBytes) {
+    SendError(*writer, {.status = 400,
+                        .message = fmt::format("the text holds {} bytes, expected at most {}",
+                                               parsed.prompt.size(), kMaxTokenizeBytes),
+                        .param = parsed.chat ? "messages" : "prompt",
+                        .code = ""});
     return;
   }
   const Tokenizer& tokenizer = context_.engine->tokenizer();

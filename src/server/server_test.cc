@@ -282,13 +282,15 @@ TEST_F(ServerTest, NamesBadFieldsRoutesAndModels) {
 }
 
 TEST_F(ServerTest, ListsModels) {
-  Serve({}, {.served_model_names = {"one", "two"}});
+  Serve({}, {.served_model_names = {"one", "two", "org/50%"}});
   const Json list = FetchJson("/v1/models?x=1");
   EXPECT_EQ(list["object"], "list");
-  ASSERT_EQ(list["data"].size(), 2u);
+  ASSERT_EQ(list["data"].size(), 3u);
   EXPECT_EQ(list["data"][1]["id"], "two");
   EXPECT_EQ(list["data"][0]["max_model_len"], 100);
   EXPECT_EQ(FetchJson("/v1/models/two")["id"], "two");
+  for (const char* path : {"/v1/models/org/50%", "/v1/models/org%2F50%25", "/v1/models/org%2f50%"})
+    EXPECT_EQ(FetchJson(path)["id"], "org/50%");
   EXPECT_EQ(FetchJson("/v1/models/three", "", 404)["error"]["code"], "model_not_found");
 }
 
@@ -487,6 +489,9 @@ TEST_F(ServerTest, ShowsMetrics) {
   EXPECT_EQ(value("vllm:time_to_first_token_seconds_count"), 2);
   EXPECT_EQ(value("vllm:e2e_request_latency_seconds_count"), 2);
   EXPECT_EQ(value("vllm:inter_token_latency_seconds_count"), 4 + kTextTokens - 1);
+  EXPECT_EQ(value("vllm:request_prompt_tokens_count"), 2);
+  EXPECT_EQ(value("vllm:request_generation_tokens_sum"), 5 + kTextTokens);
+  EXPECT_EQ(value("vllm:request_generation_tokens_bucket", R"(,le="5")"), 1);
   EXPECT_EQ(value("vllm:e2e_request_latency_seconds_bucket", R"(,le="+Inf")"), 2);
   for (const std::string name :
        {"vllm:prompt_tokens_total", "vllm:num_preemptions_total", "vllm:prefix_cache_queries_total",
@@ -505,6 +510,55 @@ TEST_F(ServerTest, DropsThePrefixCacheWhenIdle) {
   client.Start(Call("/v1/completions", R"({"prompt": "a"})"));
   while (engine_->Requests().empty()) client.Poll(1);
   EXPECT_EQ(Fetch("/reset_prefix_cache", "{}").status, 409);
+}
+
+TEST_F(ServerTest, PromptsFarTooLongAreNotCounted) {
+  Serve();
+  const std::string spaces(2 << 20, ' ');
+  const Json error = FetchJson("/v1/completions", DumpJson(Json{{"prompt", spaces}}), 400)["error"];
+  EXPECT_EQ(error["message"],
+            "prompt: more than 200 tokens, the model's context of 100 takes at most 99");
+  EXPECT_EQ(error["param"], "prompt");
+  const Json message = {{"role", "user"}, {"content", spaces}};
+  EXPECT_EQ(FetchJson("/v1/chat/completions", DumpJson(Json{{"messages", Json::array({message})}}),
+                      400)["error"]["param"],
+            "messages");
+  EXPECT_THAT(FetchJson("/tokenize", DumpJson(Json{{"prompt", spaces}}), 400)["error"]["message"],
+              "the text holds 2097152 bytes, expected at most 1048576");
+  EXPECT_TRUE(engine_->Requests().empty());
+}
+
+TEST_F(ServerTest, MoreAnswersThanTheQueueTakesAreRefused) {
+  Serve();
+  Json body{{"prompt", std::vector<std::string>(1024, "a")}, {"n", 64}};
+  EXPECT_EQ(FetchJson("/v1/completions", DumpJson(body), 400)["error"]["message"],
+            "1024 prompts times n of 64 are 65536 answers, expected at most 1024, which the queue "
+            "takes");
+  EXPECT_TRUE(engine_->Requests().empty());
+}
+
+TEST_F(ServerTest, ErrorsQuoteLittleOfWhatWasSent) {
+  Serve();
+  const std::string megabyte(1 << 20, '9');
+  for (const std::string& body : {"{\"model\": \"" + megabyte + "\", \"prompt\": \"a\"}",
+                                  "{\"prompt\": \"a\", \"logit_bias\": {\"" + megabyte + "\": 1}}",
+                                  "{\"prompt\": \"a\", \"max_tokens\": " + megabyte + "}"}) {
+    const HttpClient::Response response = Fetch("/v1/completions", body);
+    EXPECT_GE(response.status, 400);
+    EXPECT_LT(response.body.size(), 3000u);
+  }
+}
+
+TEST_F(ServerTest, ManyLargeObjectsAreRefused) {
+  Serve();
+  Json object = Json::object();
+  for (int i = 0; i < 1000; ++i) object[std::to_string(i)] = 1;
+  const auto message = [&](size_t count) {
+    const Json body{{"prompt", ""}, {"metadata", std::vector<Json>(count, object)}};
+    return FetchJson("/v1/completions", DumpJson(body), 400)["error"]["message"].get<std::string>();
+  };
+  EXPECT_EQ(message(20), "the prompt is empty, expected at least one token");
+  EXPECT_THAT(message(100), HasSubstr("too many of them have hundreds"));
 }
 
 TEST_F(ServerTest, BodiesAboveTheLimitAre413) {

@@ -6,8 +6,9 @@
 
 namespace firesteel {
 
-// Confidences that were computed before the tokens they speak of. The only view of a draft that a decision about what to
-// verify may take (speculative-methods 2.7, REQ-4): it cannot be made from tokens or their probabilities.
+// Confidences that were computed before the tokens they speak of. The only view of a draft that a
+// decision about what to verify may take (docs/speculation.md): it cannot be made from tokens or
+// their probabilities.
 class PreTokenConfidence {
  public:
   explicit PreTokenConfidence(const struct Draft& draft);
@@ -17,7 +18,8 @@ class PreTokenConfidence {
   std::span<const float> values_;
 };
 
-// Number of tokens to verify of a draft of `length`. threshold <= 0, or no confidences: all of them.
+// Number of tokens to verify of a draft of `length`. threshold <= 0, or no confidences: all of
+// them.
 int32_t TrimLength(PreTokenConfidence confidence, int32_t length, double threshold);
 
 }  // namespace firesteel

@@ -1,9 +1,10 @@
 // What proposes tokens. `none` is a drafter too, so the step has no special case.
 //
-// Life of a sequence: Observe with every committed row (prefill chunks included), Propose when it decodes, Forget at its end
-// or preemption. What Propose writes is scratch unless a later Observe names the tokens; hence no rollback call: the engine
-// shortens the target's sequence, and the drafter follows in Observe. State per position lives in the cache groups, where
-// prefix hits find it; other state is keyed by slot and rebuilt from `tokens`.
+// Life of a sequence: Observe with every committed row (prefill chunks included), Propose when it
+// decodes, Forget at its end or preemption. What Propose writes is scratch unless a later Observe
+// names the tokens; hence no rollback call: the engine shortens the target's sequence, and the
+// drafter follows in Observe. State per position lives in the cache groups, where prefix hits find
+// it; other state is keyed by slot and rebuilt from `tokens`.
 //
 // Engine thread only.
 #pragma once
@@ -25,33 +26,39 @@
 
 namespace firesteel {
 
-// Rows of the last forward whose tokens are committed: positions [first_position, first_position + count) of a sequence.
-// Their target features are rows [feature_row, feature_row + count) of the step's features.
+// Rows of the last forward whose tokens are committed: positions [first_position, first_position +
+// count) of a sequence. Their target features are rows [feature_row, feature_row + count) of the
+// step's features.
 struct CommittedRows {
   SequenceSlot slot = 0;
   int64_t first_position = 0;
   int32_t count = 0;
   int64_t feature_row = 0;
-  std::span<const int32_t> tokens;  // all committed tokens, the next anchor included: at least first_position + count
+  // All committed tokens, the next anchor included: at least first_position + count.
+  std::span<const int32_t> tokens;
 };
 
 struct DraftQuery {
   SequenceSlot slot = 0;
-  std::span<const int32_t> tokens;  // all committed tokens; the last one is the anchor, its KV not yet in the cache
-  int32_t max_tokens = 0;           // >= 1: more would be thrown away
+  // All committed tokens; the last one is the anchor, its KV not yet in the cache.
+  std::span<const int32_t> tokens;
+  int32_t max_tokens = 0;  // >= 1: more would be thrown away
   const SamplingParams* sampling = nullptr;
   NoiseKey noise;
-  // Coupled drafts share the target's noise (kTargetGumbel), independent ones have their own (kDraftGumbel).
+  // Coupled drafts share the target's noise (kTargetGumbel), independent ones have their own
+  // (kDraftGumbel).
   NoisePurpose purpose = NoisePurpose::kDraftGumbel;
 };
 
 // A chain for one query; may be empty.
 struct Draft {
   std::vector<int32_t> tokens;
-  // q_k, the distribution tokens[k] was really drawn from; empty when the draft is one-hot (greedy, n-gram).
+  // q_k, the distribution tokens[k] was really drawn from; empty when the draft is one-hot (greedy,
+  // n-gram).
   std::vector<Distribution> probs;
-  // P(tokens[k] accepted | those before it accepted), computed before tokens[k] was drawn; empty without a confidence head.
-  // Deciding by it which tokens to verify keeps sampling lossless; deciding by the tokens would not (speculative-methods 2.7).
+  // P(tokens[k] accepted | those before it accepted), computed before tokens[k] was drawn; empty
+  // without a confidence head. Deciding by it which tokens to verify keeps sampling lossless;
+  // deciding by the tokens would not (docs/speculation.md).
   std::vector<float> confidence;
 };
 
@@ -68,12 +75,13 @@ class Drafter {
   virtual const DrafterInfo& info() const = 0;
   virtual std::vector<CacheGroup> CacheGroups(DType kv_dtype) const { return {}; }
 
-  // features [rows, m * hidden], as captured. Called once a step, also when nothing was or will be drafted.
-  virtual Status Observe(Exec& exec, std::span<const CommittedRows> rows, ConstMatrix features, const KvView& kv,
-                         Workspace& workspace) = 0;
+  // features [rows, m * hidden], as captured. Called once a step, also when nothing was or will be
+  // drafted.
+  virtual Status Observe(Exec& exec, std::span<const CommittedRows> rows, ConstMatrix features,
+                         const KvView& kv, Workspace& workspace) = 0;
   // One draft per query, in order. `workspace` is scratch of this call.
-  virtual Status Propose(Exec& exec, std::span<const DraftQuery> queries, const KvView& kv, Workspace& workspace,
-                         std::vector<Draft>* drafts) = 0;
+  virtual Status Propose(Exec& exec, std::span<const DraftQuery> queries, const KvView& kv,
+                         Workspace& workspace, std::vector<Draft>* drafts) = 0;
   virtual void Forget(SequenceSlot slot) {}
 };
 

@@ -18,11 +18,11 @@ namespace firesteel {
 struct DrafterContext {
   Exec& exec;
   const Model& target;
-  int32_t first_group = 0;      // index of the drafter's first cache group
+  int32_t first_group = 0;  // index of the drafter's first cache group
   int32_t max_slots = 0;
   int32_t max_model_len = 0;
   SpeculationOptions options;
-  Json config;                  // options.config_json, parsed; a drafter reads its own keys
+  Json config;  // options.config_json, parsed; a drafter reads its own keys
 };
 
 struct DrafterEntry {
@@ -33,8 +33,9 @@ struct DrafterEntry {
 
 std::span<const DrafterEntry> Drafters();
 
-// `options.method`: a name of the table, or "auto", which reads options.model's config.json (architectures) and takes what it
-// names, or none when options.model is empty. kInvalidArgument lists the names.
+// `options.method`: a name of the table, or "auto", which reads options.model's config.json
+// (architectures) and takes what it names, or none when options.model is empty. kInvalidArgument
+// lists the names.
 Result<std::unique_ptr<Drafter>> MakeDrafter(const DrafterContext& context);
 
 }  // namespace firesteel

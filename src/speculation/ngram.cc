@@ -1,4 +1,4 @@
-// Prompt lookup (speculative-methods 4.1): what followed the last tokens the last time they
+// Prompt lookup: what followed the last tokens the last time they
 // occurred in this request.
 //
 // Each sequence has an index of its own tokens and of nobody else's, so no text can pass from one
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/option_map.h"
+#include "base/rng.h"
 #include "speculation/make_internal.h"
 
 namespace firesteel {
@@ -23,13 +24,16 @@ struct NgramOptions {
   int32_t max_ngram = 4;
   int32_t min_ngram = 2;
   int32_t max_tokens = 8;
+  // Where every hash begins. Random, so that nobody outside can prepare a prompt whose n-grams all
+  // collide and make the step wait for the probing.
+  uint64_t hash_seed = 0;
 };
 
 // Where each n-gram of one length ended last. Open addressing over positions alone: the tokens
 // themselves tell n-grams apart, so a collision is never a match, and an entry costs 8 to 16 bytes.
 class NgramTable {
  public:
-  explicit NgramTable(int32_t n) : n_(static_cast<size_t>(n)) {}
+  NgramTable(int32_t n, uint64_t hash_seed) : n_(static_cast<size_t>(n)), hash_seed_(hash_seed) {}
 
   // The last position recorded for the n-gram that ends at `end`, or -1.
   int32_t Find(std::span<const int32_t> tokens, size_t end, uint64_t hash) const {
@@ -44,7 +48,7 @@ class NgramTable {
   }
 
   uint64_t Hash(std::span<const int32_t> tokens, size_t end) const {
-    uint64_t h = 0;
+    uint64_t h = hash_seed_;
     for (size_t i = 0; i < n_; ++i) h = Extend(h, tokens[end - i]);
     return h;
   }
@@ -79,6 +83,7 @@ class NgramTable {
   }
 
   size_t n_;
+  uint64_t hash_seed_;
   size_t used_ = 0;
   std::vector<int32_t> ends_;  // a power of two; -1: empty
 };
@@ -86,7 +91,9 @@ class NgramTable {
 class SequenceIndex {
  public:
   explicit SequenceIndex(const NgramOptions& options) : options_(options) {
-    for (int32_t n = options.min_ngram; n <= options.max_ngram; ++n) tables_.emplace_back(n);
+    for (int32_t n = options.min_ngram; n <= options.max_ngram; ++n) {
+      tables_.emplace_back(n, options.hash_seed);
+    }
   }
 
   // `tokens` continue those of the last call. A slot that now holds another text begins again.
@@ -141,7 +148,7 @@ class SequenceIndex {
   // false.
   template <typename Fn>
   void ForEachLength(size_t end, const Fn& fn) {
-    uint64_t hash = 0;
+    uint64_t hash = options_.hash_seed;
     for (size_t n = 1; n <= static_cast<size_t>(options_.max_ngram) && n <= end + 1; ++n) {
       hash = NgramTable::Extend(hash, tokens_[end + 1 - n]);
       if (n < static_cast<size_t>(options_.min_ngram)) continue;
@@ -246,7 +253,8 @@ Result<NgramOptions> ReadOptions(const DrafterContext& context) {
 }  // namespace
 
 Result<std::unique_ptr<Drafter>> MakeNgram(const DrafterContext& context) {
-  FS_ASSIGN(const NgramOptions options, ReadOptions(context));
+  FS_ASSIGN(NgramOptions options, ReadOptions(context));
+  options.hash_seed = RandomSeed();
   return std::unique_ptr<Drafter>(std::make_unique<Ngram>(options, context.max_slots));
 }
 

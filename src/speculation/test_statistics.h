@@ -8,7 +8,8 @@
 
 namespace firesteel {
 
-// The regularised upper incomplete gamma function Q(a, x): by its series below a + 1, by Lentz's continued fraction above.
+// The regularised upper incomplete gamma function Q(a, x): by its series below a + 1, by Lentz's
+// continued fraction above.
 inline double UpperGamma(double a, double x) {
   if (x <= 0) return 1;
   const double front = std::exp(-x + a * std::log(x) - std::lgamma(a));
@@ -35,7 +36,8 @@ struct ChiSquare {
   double p_value = 1;
 };
 
-// Cells with an expected count below 5 are merged into one; a count where nothing can be gives p_value 0.
+// Cells with an expected count below 5 are merged into one; a count where nothing can be gives
+// p_value 0.
 inline ChiSquare TestFit(std::span<const int64_t> counts, std::span<const double> probs) {
   int64_t total = 0;
   for (int64_t count : counts) total += count;

@@ -65,13 +65,15 @@ Verdict Reject(const VerifyInput& input) {
 Verdict Verify(VerifyRule rule, const VerifyInput& input) {
   FS_CHECK(input.draft_probs.empty() || input.draft_probs.size() == input.draft.size(),
            "{} draft tokens with {} distributions", input.draft.size(), input.draft_probs.size());
-  return rule == VerifyRule::kMatch ? Match(input) : Reject(input);
+  const bool match = rule == VerifyRule::kMatch ||
+                     (rule == VerifyRule::kByDraft && input.draft_probs.empty());
+  return match ? Match(input) : Reject(input);
 }
 
 VerifyRule ChooseRule(std::string_view setting, bool greedy, bool seeded) {
   if (greedy || setting == "match") return VerifyRule::kMatch;
   if (setting == "rejection") return VerifyRule::kRejection;
-  return seeded ? VerifyRule::kMatch : VerifyRule::kRejection;
+  return seeded ? VerifyRule::kMatch : VerifyRule::kByDraft;
 }
 
 }  // namespace firesteel

@@ -1,6 +1,7 @@
-// How many draft tokens the target keeps, and which token follows. speculative-methods section 2.
+// How many draft tokens the target keeps, and which token follows: docs/speculation.md.
 //
-// Pure functions of their input: the engine and the statistical tests call the same code. Thread-safe.
+// Pure functions of their input: the engine and the statistical tests call the same code.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +15,23 @@
 namespace firesteel {
 
 enum class VerifyRule {
-  // Draw y_k from p_k with the position's own noise, accept while x_k == y_k (2.2; at temperature 0 that is 2.1). Lossless
-  // for every draft and every choice of what to verify; the text does not depend on the draft.
+  // Draw y_k from p_k with the position's own noise, accept while x_k == y_k; at temperature 0 that
+  // is the argmax. Lossless for every draft and every choice of what to verify; the text does not
+  // depend on the draft.
   kMatch,
-  // Accept with min(1, p/q), correct from norm(max(p - q, 0)) (2.3). Lossless when x_k was drawn from q_k with independent
-  // noise and what is verified was decided without looking at it.
+  // Accept with min(1, p/q), correct from norm(max(p - q, 0)). Lossless when x_k was drawn from q_k
+  // with independent noise and what is verified was decided without looking at it.
   kRejection,
+  // kMatch for a one-hot draft, else kRejection. The rounds of one request may differ: each decides its
+  // positions once, and both rules draw the token behind a whole draft with the same noise.
+  kByDraft,
 };
 
 struct VerifyInput {
-  std::span<const int32_t> draft;              // x_1 … x_l
-  std::span<const Distribution> draft_probs;   // q_1 … q_l, or empty: one-hot
-  // p_{k+1}, the processed target distribution of row k in [0, l]; asked for in order, each at most once, none after the
-  // first refusal. The reference must stay valid until the next call.
+  std::span<const int32_t> draft;             // x_1 … x_l
+  std::span<const Distribution> draft_probs;  // q_1 … q_l, or empty: one-hot
+  // p_{k+1}, the processed target distribution of row k in [0, l]; asked for in order, each at most
+  // once, none after the first refusal. The reference must stay valid until the next call.
   FunctionRef<const Distribution&(int32_t row)> target;
   NoiseKey noise;
   int64_t anchor_position = 0;  // row k decides position anchor_position + 1 + k
@@ -39,8 +44,9 @@ struct Verdict {
 
 Verdict Verify(VerifyRule rule, const VerifyInput& input);
 
-// The rule for a request, speculative-methods 2.7: greedy, seeded and one-hot drafts match; unseeded stochastic drafts reject.
-// `setting`: auto | match | rejection (of a one-hot draft: rejection equals match in distribution and is honoured).
+// The rule for a request. `setting` auto: greedy and seeded requests match, unseeded ones go by the
+// draft. match: always. rejection: always but for greedy ones, also with a seed, whose text then
+// depends on the drafts.
 VerifyRule ChooseRule(std::string_view setting, bool greedy, bool seeded);
 
 }  // namespace firesteel

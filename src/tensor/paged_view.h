@@ -1,4 +1,5 @@
-// Rows of a paged cache: position p of a sequence lies in block table[p / block_size] at row p % block_size.
+// Rows of a paged cache: position p of a sequence lies in block table[p / block_size] at row p %
+// block_size.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,9 @@ namespace firesteel {
 
 using BlockId = int32_t;
 
-// How one position is stored: `heads` vectors of `head_dim` elements; FP8 rows carry a float32 scale for each head behind
-// the elements, so that a rejected row never changes the scale of a committed one.
+// How one position is stored: `heads` vectors of `head_dim` elements; FP8 rows carry a float32
+// scale for each head behind the elements, so that a rejected row never changes the scale of a
+// committed one.
 struct RowFormat {
   DType dtype = DType::kBF16;  // kF32, kBF16 or kF8E4M3
   int32_t heads = 0;
@@ -37,7 +39,8 @@ struct PagedPlane {
   }
 };
 
-// Attention adds keys up in tiles of this many positions, aligned to absolute position, whatever the block size.
+// Attention adds keys up in tiles of this many positions, aligned to absolute position, whatever
+// the block size.
 inline constexpr int32_t kAttentionTile = 16;
 
 }  // namespace firesteel

@@ -1,4 +1,5 @@
-// A weight as it lies in the checkpoint: row-major [rows, cols] of any dtype. Looks into a mapped file, never owns.
+// A weight as it lies in the checkpoint: row-major [rows, cols] of any dtype. Looks into a mapped
+// file, never owns.
 #pragma once
 
 #include <cstddef>

@@ -72,9 +72,9 @@ const AddedToken* AddedTokens::MatchAt(std::string_view text, size_t at) const {
   return longest;
 }
 
-void AddedTokens::Split(
+bool AddedTokens::Split(
     std::string_view text, bool parse_special,
-    FunctionRef<void(std::string_view piece, std::optional<int32_t> id)> emit) const {
+    FunctionRef<bool(std::string_view piece, std::optional<int32_t> id)> emit) const {
   size_t done = 0;  // everything before it has been emitted
   for (size_t at = 0; at < text.size();) {
     const AddedToken* token = MatchAt(text, at);
@@ -99,11 +99,11 @@ void AddedTokens::Split(
     // Spaces that the token before took in with rstrip may be the beginning of this one.
     begin = std::max(begin, done);
     if (end <= done) continue;
-    if (begin > done) emit(text.substr(done, begin - done), std::nullopt);
-    emit(text.substr(begin, end - begin), token->id);
+    if (begin > done && !emit(text.substr(done, begin - done), std::nullopt)) return false;
+    if (!emit(text.substr(begin, end - begin), token->id)) return false;
     done = end;
   }
-  if (done < text.size()) emit(text.substr(done), std::nullopt);
+  return done == text.size() || emit(text.substr(done), std::nullopt);
 }
 
 }  // namespace firesteel

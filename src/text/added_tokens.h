@@ -19,12 +19,12 @@ class AddedTokens {
   // The text of tokens[i] is matched as tokens[i].content says.
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
-  // Cuts `text` into added tokens and what lies between them, in order. For an added token `emit`
-  // gets its id (and the text it covers, with the spaces that lstrip and rstrip take in); otherwise
-  // nullopt and a text that is not empty. With `parse_special` false special tokens stay part of
-  // the text. REQUIRES: valid UTF-8.
-  void Split(std::string_view text, bool parse_special,
-             FunctionRef<void(std::string_view piece, std::optional<int32_t> id)> emit) const;
+  // Cuts `text` into added tokens and what lies between them, in order, until `emit` returns false;
+  // the result is false then. For an added token `emit` gets its id (and the text it covers, with
+  // the spaces that lstrip and rstrip take in); otherwise nullopt and a text that is not empty.
+  // With `parse_special` false special tokens stay part of the text. REQUIRES: valid UTF-8.
+  bool Split(std::string_view text, bool parse_special,
+             FunctionRef<bool(std::string_view piece, std::optional<int32_t> id)> emit) const;
 
  private:
   // The token that begins at text[at], the longest; nullptr when none does.

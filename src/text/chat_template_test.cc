@@ -156,6 +156,12 @@ TEST(ChatTemplateTest, HostileTemplatesEndInAnError) {
       "{% set ns = namespace() %}{% set ns.x = [ns] %}",
       "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
       "{% macro m(n) %}{% for i in [1, 2] %}{{ m(n) }}{% endfor %}{% endmacro %}{{ m(1) }}",
+      "{% macro m() %}" + Repeat("{% if 1 %}", 55) + "{{ m() }}" + Repeat("{% endif %}", 55) +
+          "{% endmacro %}{{ m() }}",
+      "{% macro m() %}" + Repeat("{% for i in [1] %}", 55) + "{{ m() }}" +
+          Repeat("{% endfor %}", 55) + "{% endmacro %}{{ m() }}",
+      "{% macro m() %}" + Repeat("{% set x %}", 55) + "{{ m() }}" + Repeat("{% endset %}", 55) +
+          "{% endmacro %}{{ m() }}",
       "{{ [1]|tojson(indent=999999999) }}",
       "{{ 'a\nb'|indent(999999999) }}",
       "{{ 'a'|map('map', 'map', 'map')|list }}",

@@ -30,6 +30,7 @@ class Interpreter::Nesting {
 Result<Value> Interpreter::Evaluate(const Expression& node) {
   const Nesting nesting(&depth_);
   FS_TRY(nesting.Check());
+  FS_TRY(CheckStack());
   FS_TRY(budget_.Spend(1));
   switch (node.kind) {
     case ExpressionKind::kConstant:

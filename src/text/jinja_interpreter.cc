@@ -3,11 +3,19 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdlib>
 #include <utility>
 
 #include "text/jinja_lexer.h"
 
 namespace firesteel::jinja {
+namespace {
+
+// A quarter of what a thread has.
+constexpr ptrdiff_t kMaxStackBytes = ptrdiff_t{2} << 20;
+
+}  // namespace
 
 Interpreter::Interpreter(const Template& tree, std::map<std::string, Value> variables)
     : tree_(tree), root_{{}, nullptr} {
@@ -18,6 +26,12 @@ Result<std::string> Interpreter::Run() {
   std::string out;
   FS_TRY(Execute(tree_.body, &out).status());
   return out;
+}
+
+Status Interpreter::CheckStack() const {
+  const auto* here = static_cast<const char*>(__builtin_frame_address(0));
+  if (std::abs(stack_begin_ - here) <= kMaxStackBytes) return {};
+  return InvalidArgument("blocks, expressions and macros nest too deep");
 }
 
 Status Interpreter::Located(const Status& status, int line) {
@@ -45,6 +59,7 @@ Result<Interpreter::Flow> Interpreter::Execute(const Body& body, std::string* ou
 }
 
 Result<Interpreter::Flow> Interpreter::ExecuteOne(const Statement& statement, std::string* out) {
+  FS_TRY(CheckStack());
   FS_TRY(budget_.Spend(1));
   switch (statement.kind) {
     case StatementKind::kData:

@@ -39,6 +39,8 @@ class Interpreter {
   Status Unpack(const std::vector<std::string>& targets, const Value& value);
   Status Append(std::string_view text, std::string* out);
   static Result<Value> LoopObject(const std::vector<Value>& items, size_t index);
+  // Levels of expressions and of blocks take very different room, so it is the room that counts.
+  Status CheckStack() const;
   // With the line in front, unless a message has one already or is the template's own.
   Status Located(const Status& status, int line);
 
@@ -59,6 +61,7 @@ class Interpreter {
   Scope* scope_ = &root_;
   Budget budget_;
   int depth_ = 0;
+  const char* const stack_begin_ = static_cast<const char*>(__builtin_frame_address(0));
   size_t output_bytes_ = 0;  // of all texts that statements made, macros included
   bool located_ = false;
 };

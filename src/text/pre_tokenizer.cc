@@ -76,25 +76,22 @@ class PreTokenizer::Stage {
     return stage;
   }
 
-  void Split(std::string_view piece, FunctionRef<void(std::string_view)> emit) const {
+  bool Split(std::string_view piece, FunctionRef<bool(std::string_view)> emit) const {
     const MatchData data(pcre2_match_data_create(1, nullptr));
     size_t done = 0;  // everything before it has been emitted or dropped
     size_t at = 0;
     while (at < piece.size()) {
       const int found = Match(piece, at, data.get());
-      if (found < 0 && found != PCRE2_ERROR_NOMATCH) {
-        emit(piece.substr(done));
-        return;
-      }
+      if (found < 0 && found != PCRE2_ERROR_NOMATCH) return emit(piece.substr(done));
       if (found < 0) break;
       const size_t* bounds = pcre2_get_ovector_pointer(data.get());
       const size_t begin = bounds[0], end = bounds[1];
-      if (begin > done && !only_matches_) emit(piece.substr(done, begin - done));
-      if (end > begin) emit(piece.substr(begin, end - begin));
+      if (begin > done && !only_matches_ && !emit(piece.substr(done, begin - done))) return false;
+      if (end > begin && !emit(piece.substr(begin, end - begin))) return false;
       done = end;
       at = end > begin ? end : NextCharacter(piece, end);
     }
-    if (done < piece.size() && !only_matches_) emit(piece.substr(done));
+    return done == piece.size() || only_matches_ || emit(piece.substr(done));
   }
 
  private:
@@ -143,23 +140,21 @@ Result<std::unique_ptr<PreTokenizer>> PreTokenizer::Make(const PreTokenizerSpec&
   return out;
 }
 
-void PreTokenizer::Split(std::string_view text, FunctionRef<void(std::string_view)> emit) const {
+void PreTokenizer::Split(std::string_view text, FunctionRef<bool(std::string_view)> emit) const {
   RunFrom(0, text, emit);
 }
 
-void PreTokenizer::RunFrom(size_t stage, std::string_view piece,
-                           FunctionRef<void(std::string_view)> emit) const {
-  if (piece.empty()) return;
+bool PreTokenizer::RunFrom(size_t stage, std::string_view piece,
+                           FunctionRef<bool(std::string_view)> emit) const {
+  if (piece.empty()) return true;
   std::string with_prefix;
   if (add_prefix_space_ && stage == prefix_before_stage_ && piece.front() != ' ') {
     with_prefix = " " + std::string(piece);
     piece = with_prefix;
   }
-  if (stage == stages_.size()) {
-    emit(piece);
-    return;
-  }
-  stages_[stage]->Split(piece, [&](std::string_view part) { RunFrom(stage + 1, part, emit); });
+  if (stage == stages_.size()) return emit(piece);
+  return stages_[stage]->Split(
+      piece, [&](std::string_view part) { return RunFrom(stage + 1, part, emit); });
 }
 
 }  // namespace firesteel

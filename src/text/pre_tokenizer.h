@@ -32,16 +32,16 @@ class PreTokenizer {
   static Result<std::unique_ptr<PreTokenizer>> Make(const PreTokenizerSpec& spec);
   ~PreTokenizer();
 
-  // Calls `emit` with the words of `text` in order; none is empty, each dies with the call.
-  // REQUIRES: valid UTF-8. A pattern that runs into the matcher's limits leaves the rest of the
-  // piece as one word.
-  void Split(std::string_view text, FunctionRef<void(std::string_view word)> emit) const;
+  // Calls `emit` with the words of `text` in order until it returns false; none is empty, each dies
+  // with the call. REQUIRES: valid UTF-8. A pattern that runs into the matcher's limits leaves the
+  // rest of the piece as one word.
+  void Split(std::string_view text, FunctionRef<bool(std::string_view word)> emit) const;
 
  private:
   class Stage;
   PreTokenizer() = default;
-  void RunFrom(size_t stage, std::string_view piece,
-               FunctionRef<void(std::string_view)> emit) const;
+  bool RunFrom(size_t stage, std::string_view piece,
+               FunctionRef<bool(std::string_view)> emit) const;  // false: `emit` wants no more
 
   std::vector<std::unique_ptr<Stage>> stages_;
   bool add_prefix_space_ = false;

@@ -11,7 +11,12 @@ std::vector<std::string> Words(const PreTokenizerSpec& spec, std::string_view te
   const auto made = PreTokenizer::Make(spec);
   EXPECT_TRUE(made.ok()) << made.status().message();
   std::vector<std::string> words;
-  if (made.ok()) (*made)->Split(text, [&](std::string_view word) { words.emplace_back(word); });
+  if (made.ok()) {
+    (*made)->Split(text, [&](std::string_view word) {
+      words.emplace_back(word);
+      return true;
+    });
+  }
   return words;
 }
 
@@ -30,6 +35,18 @@ TEST(PreTokenizerTest, MatchesAndWhatLiesBetweenAreWords) {
             (Strings{"a", "+.", "b+c"}));
   EXPECT_EQ(Words(Regex("x*"), "axxb"), (Strings{"a", "xx", "b"}));
   EXPECT_EQ(Words(Regex("a"), ""), Strings{});
+}
+
+TEST(PreTokenizerTest, EndsWhenTheCallerHasEnough) {
+  PreTokenizerSpec spec = Regex(R"(\d+)");
+  spec.splits.push_back({.pattern = "[a-c]", .where = ""});
+  const auto made = PreTokenizer::Make(spec);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  for (size_t most = 1; most <= 6; ++most) {
+    size_t words = 0;
+    (*made)->Split("abc12abd", [&](std::string_view) { return ++words < most; });
+    EXPECT_EQ(words, most);
+  }
 }
 
 TEST(PreTokenizerTest, StagesCutThePiecesOfTheOneBefore) {

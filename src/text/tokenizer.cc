@@ -27,6 +27,7 @@ struct Tokenizer::Impl {
   std::unique_ptr<PreTokenizer> pre_tokenizer;
   std::unordered_map<std::string, int32_t> added_ids;
   std::vector<std::string> bytes;  // [vocab_size]
+  size_t longest_token;            // in bytes
   std::vector<bool> special;       // [vocab_size]
   std::vector<int32_t> prefix_ids;
   std::vector<int32_t> suffix_ids;
@@ -110,6 +111,8 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& model_dir)
     normalized.push_back(token);
     if (file.nfc) normalized.back().content = NormalizeNfc(token.content);
   }
+  size_t longest_token = 1;
+  for (const std::string& token : bytes) longest_token = std::max(longest_token, token.size());
   std::unique_ptr<Impl> impl(new Impl{
       .bpe = std::move(bpe),
       .vocab = std::move(vocab),
@@ -120,6 +123,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& model_dir)
       .pre_tokenizer = std::move(pre_tokenizer),
       .added_ids = std::move(added_ids),
       .bytes = std::move(bytes),
+      .longest_token = longest_token,
       .special = std::move(special),
       .prefix_ids = std::move(file.prefix_ids),
       .suffix_ids = std::move(file.suffix_ids),
@@ -146,21 +150,33 @@ std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions opti
   std::vector<int32_t> ids;
   if (options.add_special_tokens) ids = impl_->prefix_ids;
   Bpe::Scratch scratch;
-  const auto encode_word = [&](std::string_view word) { impl_->EncodeWord(word, &scratch, &ids); };
+  const auto more = [&] { return ids.size() <= options.max_tokens; };
+  const auto encode_word = [&](std::string_view word) {
+    if (!more()) return false;
+    // The beginning of a word that is far too long is too long as well.
+    const size_t room = options.max_tokens - ids.size();
+    if (word.size() / impl_->longest_token > room) {
+      word = word.substr(0, (room + 1) * impl_->longest_token);
+    }
+    impl_->EncodeWord(word, &scratch, &ids);
+    return more();
+  };
   const auto encode_normalized = [&](std::string_view piece, std::optional<int32_t> id) {
     if (id) {
       ids.push_back(*id);
     } else {
       impl_->pre_tokenizer->Split(piece, encode_word);
     }
+    return more();
   };
   const auto encode_raw = [&](std::string_view piece, std::optional<int32_t> id) {
     if (id) {
       ids.push_back(*id);
-      return;
+      return more();
     }
     const std::string normalized = impl_->nfc ? NormalizeNfc(piece) : std::string(piece);
-    impl_->normalized_added.Split(normalized, options.parse_special_tokens, encode_normalized);
+    return impl_->normalized_added.Split(normalized, options.parse_special_tokens,
+                                         encode_normalized);
   };
   impl_->raw_added.Split(text, options.parse_special_tokens, encode_raw);
   if (options.add_special_tokens) {

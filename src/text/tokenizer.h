@@ -3,7 +3,9 @@
 // Immutable after construction, thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +23,9 @@ struct EncodeOptions {
   bool add_special_tokens = true;
   // False: the text of a special token, "<|im_end|>" say, is encoded as ordinary characters.
   bool parse_special_tokens = true;
+  // A text of more tokens is given up on: the result has more than `max_tokens` ids then, and not
+  // all that the text would give. The work is bounded by this number and one pass over the text.
+  size_t max_tokens = std::numeric_limits<size_t>::max();
 };
 
 class Tokenizer {

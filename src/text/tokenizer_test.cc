@@ -51,6 +51,29 @@ TEST(TokenizerTest, IdsOutsideTheVocabularyStandForNothing) {
   }
 }
 
+// What is given up on is told apart from what fits, exactly.
+TEST(TokenizerTest, GivesUpAboveMaxTokens) {
+  const auto tokenizer = LoadTestTokenizer("qwen");
+  ASSERT_NE(tokenizer, nullptr);
+  const std::string long_word(3000, 'x');
+  for (const std::string& text :
+       {std::string("The cat<|im_end|> sat on 12345 mats.\n\n  Then it left."), long_word,
+        "a " + long_word, std::string(3000, ' '), std::string("<|im_end|><|im_end|><|im_end|>")}) {
+    const std::vector<int32_t> whole = tokenizer->Encode(text, EncodeOptions{});
+    for (size_t most = 0; most < whole.size() + 2; most += 1 + most / 8) {
+      const std::vector<int32_t> ids = tokenizer->Encode(text, EncodeOptions{.max_tokens = most});
+      if (whole.size() <= most) {
+        EXPECT_EQ(ids, whole);
+      } else {
+        EXPECT_GT(ids.size(), most) << text.substr(0, 50);
+        EXPECT_LE(ids.size(), whole.size());
+      }
+    }
+  }
+  const std::string endless(32 << 20, ' ');
+  EXPECT_GT(tokenizer->Encode(endless, EncodeOptions{.max_tokens = 100}).size(), 100u);
+}
+
 TEST(TokenizerTest, ReadsConfigBesideIt) {
   const auto tokenizer = LoadTestTokenizer("llama3");
   ASSERT_NE(tokenizer, nullptr);

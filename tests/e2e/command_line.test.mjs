@@ -98,6 +98,17 @@ test('SIGTERM lets an accepted request finish, then exits with 0', async () => {
   assert.equal(await server.exited, 0);
 });
 
+test('a checkpoint cut short while it is served ends the server with one sentence', async () => {
+  const directory = path.join(scratch, 'shrinking');
+  cpSync(target, directory, { recursive: true });
+  const server = await serve([directory, '--spec-method', 'none']);
+  truncateSync(path.join(directory, 'model.safetensors'), 0);
+  const body = JSON.stringify({ prompt: 'Indexes', max_tokens: 4 });
+  await fetch(`${server.url}/v1/completions`, { method: 'POST', body }).catch(() => {});
+  assert.equal(await server.exited, 1);
+  assert.match(server.output(), /firesteel: a file of the checkpoint was cut short/);
+});
+
 test('the demo fails when a wrong draft token is let through', () => {
   const output = path.join(scratch, 'grid');
   const grid = path.join(scratch, 'grid.yaml');
