@@ -115,7 +115,7 @@ Both were trained from nothing on a CPU, for demonstrations and tests of specula
 The target writes text that looks like its corpus. It knows nothing, and its answers must not be relied upon.
 
 * `target/`: {parameters['target']:,} parameters; {c['num_hidden_layers']} layers, hidden size {c['hidden_size']}, {c['num_attention_heads']} heads of {c['head_dim']} with {c['num_key_value_heads']} key/value heads,
-  MLP {c['intermediate_size']}, vocabulary {c['vocab_size']}, tied embeddings, bfloat16. {info['target']['tokens']:,} tokens seen in {info['target']['steps']:,} steps, {info['target']['minutes']:.0f} minutes of two shared cores.
+  MLP {c['intermediate_size']}, vocabulary {c['vocab_size']}, tied embeddings, bfloat16. {info['target']['tokens']:,} tokens seen in {info['target']['steps']:,} steps, {info['target']['minutes']:.0f} minutes by the wall clock on two shared cores.
 * `dspark/`: {parameters['drafter']:,} parameters; {d['num_hidden_layers']} layers, block {d['block_size']}, vanilla Markov head of rank {d['markov_rank']}, confidence head, features of layers
   {', '.join(map(str, d['target_layer_ids']))}. Embedding and head are the target's and not in the file. {info['dspark']['blocks']:,} blocks seen in {info['dspark']['steps']:,} steps, cut from
   {info['dspark']['samples']:,} tokens of the target's own samples (half at temperature 0, the rest at 0.7 and 1) and from training text.

@@ -76,7 +76,7 @@ struct EngineStats {
   int64_t spec_cut_by_stop = 0;    // committed by the verifier, then cut by a stop
   std::vector<int64_t> spec_reached_per_position;
   std::vector<int64_t> spec_accepted_per_position;
-  StatHistogram spec_verify_rows{kStepRowsBounds};  // anchors and drafts of one target pass; passes without are left out
+  StatHistogram spec_verify_rows{kStepRowsBounds};  // anchors and drafts of a target pass that has any
   StatHistogram spec_budget_rows{kRequestRowsBounds};  // anchor and drafts granted to one request for a round
   // Seconds of one step, by phase; drafting only where somebody was granted drafts.
   StatHistogram seconds_draft{kPhaseSecondsBounds};

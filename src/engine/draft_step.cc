@@ -25,13 +25,21 @@ int32_t CutDraft(const DraftLimits& limits, const SamplingParams& sampling, int3
   const auto drafted = static_cast<int32_t>(draft->tokens.size());
   const auto matches = [&](size_t size) { return size == 0 || size == draft->tokens.size(); };
   int32_t length = 0;
+  int64_t* reason = &counts->invalidated_malformed;
   if (matches(draft->probs.size()) && matches(draft->confidence.size())) {
+    reason = &counts->invalidated_limit;
     const int32_t end = std::min(drafted, max_tokens);
     while (length < end) {
       const int32_t token = draft->tokens[static_cast<size_t>(length)];
-      if (token < 0 || token >= limits.vocab_size) break;
+      if (token < 0 || token >= limits.vocab_size) {
+        reason = &counts->invalidated_malformed;
+        break;
+      }
       ++length;
-      if (EndsText(token, sampling, limits.eos)) break;
+      if (EndsText(token, sampling, limits.eos)) {
+        reason = &counts->invalidated_eos;
+        break;
+      }
     }
   }
   Shorten(length, draft);
@@ -39,7 +47,7 @@ int32_t CutDraft(const DraftLimits& limits, const SamplingParams& sampling, int3
       TrimLength(PreTokenConfidence(*draft), length, limits.confidence_threshold);
   Shorten(verified, draft);
   counts->drafted += drafted;
-  counts->invalidated += drafted - length;
+  *reason += drafted - length;
   counts->trimmed += length - verified;
   counts->verified += verified;
   return verified;

@@ -21,9 +21,10 @@ struct DraftLimits {
 };
 
 // Cuts `draft` to what is sent to the target and returns how many tokens that is; what is cut is
-// counted in `counts`. Removed as invalid: tokens above `max_tokens`, from the first id outside the
-// vocabulary on, behind a token that would end the text; all of them when probabilities or
-// confidences do not match the tokens. Then trimmed by confidence.
+// counted in `counts`. Removed as invalid, all under the reason that came first: tokens above
+// `max_tokens` (limit), from the first id outside the vocabulary on (malformed), behind a token
+// that would end the text (eos); the whole draft when probabilities or confidences do not match the
+// tokens (malformed). Then trimmed by confidence.
 int32_t CutDraft(const DraftLimits& limits, const SamplingParams& sampling, int32_t max_tokens,
                  Draft* draft, DraftCounts* counts);
 

@@ -19,19 +19,24 @@ Draft Tokens(std::vector<int32_t> tokens) {
   return draft;
 }
 
-void ExpectCounts(const DraftCounts& counts, int64_t drafted, int64_t invalidated,
-                  int64_t trimmed) {
-  EXPECT_EQ(counts.drafted, drafted);
-  EXPECT_EQ(counts.invalidated, invalidated);
-  EXPECT_EQ(counts.trimmed, trimmed);
-  EXPECT_EQ(counts.verified, drafted - invalidated - trimmed);
+// Also that what is drafted is invalidated, trimmed or verified, and nothing twice.
+void ExpectCounts(const DraftCounts& counts, const DraftCounts& expected) {
+  EXPECT_EQ(counts.drafted, expected.drafted);
+  EXPECT_EQ(counts.invalidated_eos, expected.invalidated_eos);
+  EXPECT_EQ(counts.invalidated_limit, expected.invalidated_limit);
+  EXPECT_EQ(counts.invalidated_malformed, expected.invalidated_malformed);
+  EXPECT_EQ(counts.trimmed, expected.trimmed);
+  EXPECT_EQ(counts.verified, expected.verified);
+  EngineStats stats;
+  CountDrafts(counts, &stats);
+  EXPECT_TRUE(CheckCounters(stats).ok()) << CheckCounters(stats).message();
 }
 
 TEST(CutDraft, KeepsAGoodDraft) {
   Draft draft = Tokens({1, 2, 3});
   DraftCounts counts;
   EXPECT_EQ(CutDraft(Limits(), {}, 3, &draft, &counts), 3);
-  ExpectCounts(counts, 3, 0, 0);
+  ExpectCounts(counts, {.drafted = 3, .verified = 3});
 }
 
 TEST(CutDraft, CutsWhatWasNotAskedFor) {
@@ -39,7 +44,7 @@ TEST(CutDraft, CutsWhatWasNotAskedFor) {
   DraftCounts counts;
   EXPECT_EQ(CutDraft(Limits(), {}, 3, &draft, &counts), 3);
   EXPECT_EQ(draft.tokens, (std::vector<int32_t>{1, 2, 3}));
-  ExpectCounts(counts, 5, 2, 0);
+  ExpectCounts(counts, {.drafted = 5, .invalidated_limit = 2, .verified = 3});
 }
 
 TEST(CutDraft, CutsBeforeAnIdThatDoesNotExist) {
@@ -47,7 +52,7 @@ TEST(CutDraft, CutsBeforeAnIdThatDoesNotExist) {
     Draft draft = Tokens({1, lie, 3});
     DraftCounts counts;
     EXPECT_EQ(CutDraft(Limits(), {}, 3, &draft, &counts), 1);
-    ExpectCounts(counts, 3, 2, 0);
+    ExpectCounts(counts, {.drafted = 3, .invalidated_malformed = 2, .verified = 1});
   }
 }
 
@@ -62,7 +67,25 @@ TEST(CutDraft, CutsBehindAnEndUnlessIgnored) {
   sampling.stop_token_ids = {1};
   draft = Tokens({1, 9, 3});
   EXPECT_EQ(CutDraft(Limits(), sampling, 3, &draft, &counts), 1);
-  ExpectCounts(counts, 9, 3, 0);
+  ExpectCounts(counts, {.drafted = 9, .invalidated_eos = 3, .verified = 6});
+}
+
+TEST(CutDraft, CountsUnderTheReasonThatCameFirst) {
+  DraftCounts counts;
+  Draft draft = Tokens({1, 9, 3, 100, 5});
+  EXPECT_EQ(CutDraft(Limits(), {}, 3, &draft, &counts), 2);
+  ExpectCounts(counts, {.drafted = 5, .invalidated_eos = 3, .verified = 2});
+  draft = Tokens({1, 100, 9, 4, 5});
+  EXPECT_EQ(CutDraft(Limits(), {}, 3, &draft, &counts), 1);
+  draft = Tokens({1, 2, 100, 9});
+  EXPECT_EQ(CutDraft(Limits(), {}, 2, &draft, &counts), 2);
+  draft = Tokens({1, 9});  // the end itself is verified
+  EXPECT_EQ(CutDraft(Limits(), {}, 2, &draft, &counts), 2);
+  ExpectCounts(counts, {.drafted = 16,
+                        .invalidated_eos = 3,
+                        .invalidated_limit = 2,
+                        .invalidated_malformed = 4,
+                        .verified = 7});
 }
 
 TEST(CutDraft, TrimsByConfidence) {
@@ -72,7 +95,7 @@ TEST(CutDraft, TrimsByConfidence) {
   DraftCounts counts;
   EXPECT_EQ(CutDraft(Limits(0.5), {}, 3, &draft, &counts), 1);
   EXPECT_EQ(draft.probs.size(), 1u);
-  ExpectCounts(counts, 3, 0, 2);
+  ExpectCounts(counts, {.drafted = 3, .trimmed = 2, .verified = 1});
 }
 
 TEST(CutDraft, DropsADraftWhosePartsDoNotMatch) {
@@ -84,7 +107,7 @@ TEST(CutDraft, DropsADraftWhosePartsDoNotMatch) {
   draft = Tokens({1, 2});
   draft.confidence = {0.9f};
   EXPECT_EQ(CutDraft(Limits(0.5), {}, 3, &draft, &counts), 0);
-  ExpectCounts(counts, 5, 5, 0);
+  ExpectCounts(counts, {.drafted = 5, .invalidated_malformed = 5});
 }
 
 TEST(StepStats, CountersAddUpAndFaultsAreNamed) {
@@ -92,15 +115,38 @@ TEST(StepStats, CountersAddUpAndFaultsAreNamed) {
   CountRound(3, 2, 3, &stats);
   CountRound(3, 3, 2, &stats);  // two of four tokens cut
   CountRound(0, 0, 1, &stats);
-  stats.spec_drafted = stats.spec_verified = 6;
+  CountDrafts({.drafted = 12,
+               .invalidated_eos = 1,
+               .invalidated_limit = 2,
+               .invalidated_malformed = 1,
+               .trimmed = 2,
+               .verified = 6},
+              &stats);
+  for (double granted : {5, 4, 1}) Record(granted, &stats.spec_budget_rows);
+  for (double rows : {8, 1}) Record(rows, &stats.spec_verify_rows);
   EXPECT_TRUE(CheckCounters(stats).ok()) << CheckCounters(stats).message();
   EXPECT_EQ(stats.spec_rounds, 2);
-  EXPECT_EQ(stats.spec_rounds_without_draft, 1);
+  EXPECT_EQ(stats.spec_rounds_per_length, (std::vector<int64_t>{1, 0, 0, 2}));
   EXPECT_EQ(stats.spec_cut_by_stop, 2);
   EXPECT_EQ(stats.spec_reached_per_position, (std::vector<int64_t>{2, 2, 2}));
   EXPECT_EQ(stats.spec_accepted_per_position, (std::vector<int64_t>{2, 2, 1}));
+  for (int64_t EngineStats::*counter :
+       {&EngineStats::spec_drafted, &EngineStats::spec_invalidated_eos,
+        &EngineStats::spec_invalidated_limit, &EngineStats::spec_invalidated_malformed,
+        &EngineStats::spec_trimmed, &EngineStats::spec_verified, &EngineStats::spec_rounds}) {
+    EngineStats off_by_one = stats;
+    ++(off_by_one.*counter);
+    EXPECT_FALSE(CheckCounters(off_by_one).ok());
+  }
   EngineStats broken = stats;
-  ++broken.spec_drafted;
+  ++broken.spec_rounds_per_length[0];
+  EXPECT_FALSE(CheckCounters(broken).ok());
+  broken = stats;
+  --broken.spec_rounds_per_length[3];  // a round that verified less than its rows
+  ++broken.spec_rounds_per_length[2];
+  EXPECT_FALSE(CheckCounters(broken).ok());
+  broken = stats;
+  Record(1, &broken.spec_budget_rows);
   EXPECT_FALSE(CheckCounters(broken).ok());
   broken = stats;
   ++broken.generation_tokens;
@@ -111,6 +157,17 @@ TEST(StepStats, CountersAddUpAndFaultsAreNamed) {
   broken = stats;
   broken.spec_reached_per_position[1] = 3;
   EXPECT_FALSE(CheckCounters(broken).ok());
+}
+
+TEST(StepStats, AHistogramCountsABoundInItsOwnBucket) {
+  constexpr double kBounds[] = {1, 2};
+  StatHistogram histogram{kBounds};
+  for (double value : {0.5, 1.0, 1.5, 2.0, 2.0, 7.0}) Record(value, &histogram);
+  EXPECT_EQ(histogram.counts[0], 2);
+  EXPECT_EQ(histogram.counts[1], 3);
+  EXPECT_EQ(histogram.counts[2], 1);
+  EXPECT_EQ(NumObserved(histogram), 6);
+  EXPECT_EQ(histogram.sum, 14.0);
 }
 
 }  // namespace

@@ -23,16 +23,13 @@ SchedulerOptions MakeSchedulerOptions(const EngineOptions& options) {
           .max_draft_tokens = options.speculation.tokens};
 }
 
-// Adds the seconds from its construction on to a counter.
 class Stopwatch {
  public:
-  Stopwatch(const Clock& clock, double* seconds)
-      : clock_(clock), seconds_(seconds), start_(clock.NowNs()) {}
-  ~Stopwatch() { *seconds_ += static_cast<double>(clock_.NowNs() - start_) * 1e-9; }
+  explicit Stopwatch(const Clock& clock) : clock_(clock), start_(clock.NowNs()) {}
+  double Seconds() const { return static_cast<double>(clock_.NowNs() - start_) * 1e-9; }
 
  private:
   const Clock& clock_;
-  double* seconds_;
   int64_t start_;
 };
 
@@ -80,21 +77,21 @@ void EngineImpl::Run() {
 }
 
 bool EngineImpl::StepOnce() {
-  StepPlan plan;
-  {
-    Stopwatch watch(clock_, &stats_.seconds_schedule);
-    TakeInbox();
-    plan = scheduler_.Plan();
-  }
+  const Stopwatch schedule_watch(clock_);
+  TakeInbox();
+  StepPlan plan = scheduler_.Plan();
   if (plan.empty()) {
     Publish();
     return false;
   }
+  Record(schedule_watch.Seconds(), &stats_.seconds_schedule);
   ++stats_.steps;
   CountPrompts(plan);
   if (MakeDrafts(&plan) && Forward(plan)) {
+    const Stopwatch sample_watch(clock_);
     VerifyRows(plan);
     Append(plan);
+    Record(sample_watch.Seconds(), &stats_.seconds_sample);
     if (Observe(plan)) Finish(plan);
   }
   return true;
@@ -122,22 +119,20 @@ void EngineImpl::CountPrompts(const StepPlan& plan) {
 
 bool EngineImpl::MakeDrafts(StepPlan* plan) {
   DraftCounts counts;
-  Status status;
-  {
-    Stopwatch watch(clock_, &stats_.seconds_draft);
-    status = ProposeDrafts(*parts_.exec, *plan, *parts_.cache, draft_workspace_, *parts_.drafter,
-                           draft_limits_, &drafts_, &counts);
+  const Stopwatch watch(clock_);
+  const Status status = ProposeDrafts(*parts_.exec, *plan, *parts_.cache, draft_workspace_,
+                                      *parts_.drafter, draft_limits_, &drafts_, &counts);
+  const auto drafts = [](const PlannedSequence& planned) { return planned.max_draft > 0; };
+  if (std::ranges::any_of(plan->sequences, drafts)) {
+    Record(watch.Seconds(), &stats_.seconds_draft);
   }
-  stats_.spec_drafted += counts.drafted;
-  stats_.spec_invalidated += counts.invalidated;
-  stats_.spec_trimmed += counts.trimmed;
-  stats_.spec_verified += counts.verified;
+  CountDrafts(counts, &stats_);
   if (status.ok()) return true;
   // Only those who asked for a draft are hurt.
   StepPlan failed;
   StepPlan rest;
   for (const PlannedSequence& planned : plan->sequences) {
-    (planned.max_draft > 0 ? failed : rest).sequences.push_back(planned);
+    (drafts(planned) ? failed : rest).sequences.push_back(planned);
   }
   FailAll(failed, status);
   *plan = std::move(rest);
@@ -147,29 +142,28 @@ bool EngineImpl::MakeDrafts(StepPlan* plan) {
 }
 
 bool EngineImpl::Forward(const StepPlan& plan) {
-  Status status;
-  {
-    Stopwatch watch(clock_, &stats_.seconds_forward);
-    BuildForwardBatch(plan, drafts_, &batch_);
-    model_workspace_.Reset();
-    status = parts_.model->Forward(*parts_.exec, batch_.View(parts_.drafter->info().feature_layers),
-                                   *parts_.cache, model_workspace_, out_);
-  }
+  const Stopwatch watch(clock_);
+  BuildForwardBatch(plan, drafts_, &batch_);
+  model_workspace_.Reset();
+  const Status status =
+      parts_.model->Forward(*parts_.exec, batch_.View(parts_.drafter->info().feature_layers),
+                            *parts_.cache, model_workspace_, out_);
+  Record(watch.Seconds(), &stats_.seconds_forward);
   if (!status.ok()) FailAll(plan, status);
   return status.ok();
 }
 
 void EngineImpl::VerifyRows(const StepPlan& plan) {
-  Stopwatch watch(clock_, &stats_.seconds_sample);
   VerifySequences(*parts_.exec, plan, drafts_, batch_, out_.logits, &verdicts_);
   wrong_accepts_left_ -= PlantWrongAccepts(wrong_accepts_left_, drafts_, &verdicts_);
   TakeLogprobs(*parts_.exec, plan, batch_, out_.logits, &verdicts_);
 }
 
 void EngineImpl::Append(const StepPlan& plan) {
-  Stopwatch watch(clock_, &stats_.seconds_sample);
   const EndRules rules{.eos = parts_.model->info().eos_ids,
                        .max_model_len = parts_.options.max_model_len};
+  const auto verify_rows = static_cast<double>(batch_.logit_rows.size());
+  if (verify_rows > 0) Record(verify_rows, &stats_.spec_verify_rows);
   new_lengths_.clear();
   for (size_t i = 0; i < plan.sequences.size(); ++i) {
     const PlannedSequence& planned = plan.sequences[i];
@@ -183,6 +177,7 @@ void EngineImpl::Append(const StepPlan& plan) {
         std::ranges::move(verdict.logprobs, std::back_inserter(s.event.logprobs));
       }
       const auto verified = static_cast<int32_t>(drafts_[i].tokens.size());
+      Record(1 + planned.max_draft, &stats_.spec_budget_rows);
       CountRound(verified, verdict.accepted, added, &stats_);
       CountRound(verified, verdict.accepted, &s.usage.speculation);
       // A cut may leave a valid row of the last token too, where an accepted draft was the end.
@@ -195,22 +190,20 @@ void EngineImpl::Append(const StepPlan& plan) {
 }
 
 bool EngineImpl::Observe(const StepPlan& plan) {
-  Status status;
-  {
-    Stopwatch watch(clock_, &stats_.seconds_observe);
-    std::vector<CommittedRows> rows;
-    for (size_t i = 0; i < plan.sequences.size(); ++i) {
-      const PlannedSequence& planned = plan.sequences[i];
-      rows.push_back({.slot = planned.sequence->slot,
-                      .first_position = planned.first_position,
-                      .count = static_cast<int32_t>(new_lengths_[i] - planned.first_position),
-                      .feature_row = batch_.sequences[i].row_begin,
-                      .tokens = planned.sequence->tokens});
-    }
-    draft_workspace_.Reset();
-    status =
-        parts_.drafter->Observe(*parts_.exec, rows, out_.features, *parts_.cache, draft_workspace_);
+  const Stopwatch watch(clock_);
+  std::vector<CommittedRows> rows;
+  for (size_t i = 0; i < plan.sequences.size(); ++i) {
+    const PlannedSequence& planned = plan.sequences[i];
+    rows.push_back({.slot = planned.sequence->slot,
+                    .first_position = planned.first_position,
+                    .count = static_cast<int32_t>(new_lengths_[i] - planned.first_position),
+                    .feature_row = batch_.sequences[i].row_begin,
+                    .tokens = planned.sequence->tokens});
   }
+  draft_workspace_.Reset();
+  const Status status =
+      parts_.drafter->Observe(*parts_.exec, rows, out_.features, *parts_.cache, draft_workspace_);
+  Record(watch.Seconds(), &stats_.seconds_observe);
   if (!status.ok()) FailAll(plan, status);
   return status.ok();
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "engine/step_stats.h"
 #include "engine/test_engine.h"
 
 namespace firesteel {
@@ -90,6 +91,18 @@ void RunRandom(uint64_t seed, FakeDraftKind kind) {
   EXPECT_EQ(stats.spec_verified, verified);
   EXPECT_EQ(stats.spec_accepted, accepted);
   EXPECT_EQ(stats.spec_rounds, rounds);
+  // Out-of-vocabulary drafts are malformed, long ones above the limit, ends hide what follows.
+  EXPECT_TRUE(kind == FakeDraftKind::kOutOfVocab || stats.spec_invalidated_malformed == 0);
+  EXPECT_TRUE(kind == FakeDraftKind::kTooLong || stats.spec_invalidated_limit == 0);
+  // Nothing failed: every step has every phase, and all that was verified was verified in a round.
+  EXPECT_EQ(NumObserved(stats.seconds_schedule), stats.steps);
+  EXPECT_EQ(NumObserved(stats.seconds_forward), stats.steps);
+  EXPECT_EQ(NumObserved(stats.seconds_sample), stats.steps);
+  EXPECT_EQ(NumObserved(stats.seconds_observe), stats.steps);
+  EXPECT_LE(NumObserved(stats.seconds_draft), stats.steps);
+  EXPECT_EQ(NumObserved(stats.seconds_draft) > 0, stats.spec_drafted > 0);
+  EXPECT_EQ(static_cast<int64_t>(stats.spec_verify_rows.sum),
+            NumObserved(stats.spec_budget_rows) + stats.spec_verified);
   EXPECT_TRUE(engine.engine().ResetPrefixCache());
   EXPECT_EQ(engine.engine().Stats().kv_blocks_cached, 0);
   for (size_t i = 0; i < asked.size(); ++i) {

@@ -192,7 +192,8 @@ TEST(EngineText, TokensBehindADraftedEndAreNeitherVerifiedNorCounted) {
   const EngineStats stats = engine.engine().Stats();
   EXPECT_EQ(engine.outcome(0).tokens, (std::vector<int32_t>{8, 8, 3}));
   EXPECT_EQ(stats.spec_drafted, 7);
-  EXPECT_EQ(stats.spec_invalidated, 5);
+  EXPECT_EQ(stats.spec_invalidated_eos, 5);
+  EXPECT_EQ(stats.spec_rounds_per_length, (std::vector<int64_t>{1, 0, 1}));
   EXPECT_EQ(stats.spec_verified, 2);
   EXPECT_EQ(stats.spec_accepted, 2);
   EXPECT_EQ(stats.spec_cut_by_stop, 1);  // the bonus behind the end

@@ -11,10 +11,17 @@ namespace firesteel {
 
 struct DraftCounts {
   int64_t drafted = 0;
-  int64_t invalidated = 0;
+  int64_t invalidated_eos = 0;
+  int64_t invalidated_limit = 0;
+  int64_t invalidated_malformed = 0;
   int64_t trimmed = 0;
   int64_t verified = 0;
 };
+
+void Record(double value, StatHistogram* histogram);
+int64_t NumObserved(const StatHistogram& histogram);
+
+void CountDrafts(const DraftCounts& counts, EngineStats* stats);
 
 // One sequence's round: `accepted` of `verified` draft tokens kept by the verifier, and `committed`
 // tokens (the correction or bonus included) left after a stop cut the rest.
@@ -22,9 +29,10 @@ void CountRound(int32_t verified, int32_t accepted, int32_t committed, EngineSta
 // The same for what one request is told; tokens drafted are counted when the draft comes.
 void CountRound(int32_t verified, int32_t accepted, SpeculationUsage* usage);
 
-// Not ok, naming the figures, when drafted != invalidated + trimmed + verified, when accepted <=
-// reached <= verified fails at a position, when the positions do not add up to the totals, or when
-// the tokens that came out are not rounds + accepted - cut.
+// Not ok, naming the figures, when drafted != invalidated (by every reason) + trimmed + verified,
+// when accepted <= reached <= verified fails at a position, when the positions, the rounds by
+// length or the rows do not add up to the totals, or when the tokens that came out are not rounds +
+// accepted - cut.
 Status CheckCounters(const EngineStats& stats);
 
 }  // namespace firesteel

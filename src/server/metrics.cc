@@ -52,24 +52,37 @@ class Page {
     families_.back().metric.push_back(Sample(std::move(labels)));
     families_.back().metric.back().counter.value = value;
   }
-  void AddHistogram(const std::string& name, const char* help, const Histogram& histogram) {
+  void AddHistogram(const StatHistogram& histogram, Labels labels) {
+    AddBuckets(histogram.bounds, histogram.counts, histogram.sum, std::move(labels));
+  }
+  void Histogram(const std::string& name, const char* help, const firesteel::Histogram& histogram) {
     Family(name, help, MetricType::Histogram);
-    ClientMetric sample = Sample({});
-    uint64_t cumulative = 0;
-    for (size_t i = 0; i < histogram.counts().size(); ++i) {
-      cumulative += histogram.counts()[i];
-      const bool last = i == histogram.bounds().size();
-      sample.histogram.bucket.push_back(
-          {.cumulative_count = cumulative,
-           .upper_bound = last ? std::numeric_limits<double>::infinity() : histogram.bounds()[i]});
-    }
-    sample.histogram.sample_count = cumulative;
-    sample.histogram.sample_sum = histogram.sum();
-    families_.back().metric.push_back(std::move(sample));
+    AddBuckets(histogram.bounds(), histogram.counts(), histogram.sum(), {});
+  }
+  void Histogram(const std::string& name, const char* help, const StatHistogram& histogram,
+                 Labels labels) {
+    Family(name, help, MetricType::Histogram);
+    AddHistogram(histogram, std::move(labels));
   }
   std::string Text() const { return prometheus::TextSerializer().Serialize(families_); }
 
  private:
+  // `counts` holds one more than `bounds`, or more that are not used.
+  template <typename Counts>
+  void AddBuckets(std::span<const double> bounds, const Counts& counts, double sum, Labels labels) {
+    ClientMetric sample = Sample(std::move(labels));
+    uint64_t cumulative = 0;
+    for (size_t i = 0; i <= bounds.size(); ++i) {
+      cumulative += static_cast<uint64_t>(counts[i]);
+      sample.histogram.bucket.push_back(
+          {.cumulative_count = cumulative,
+           .upper_bound =
+               i == bounds.size() ? std::numeric_limits<double>::infinity() : bounds[i]});
+    }
+    sample.histogram.sample_count = cumulative;
+    sample.histogram.sample_sum = sum;
+    families_.back().metric.push_back(std::move(sample));
+  }
   ClientMetric Sample(Labels labels) const {
     ClientMetric sample;
     sample.label = base_;
@@ -121,14 +134,17 @@ void AddVllmSpeculation(const EngineStats& stats, Page& page) {
   }
 }
 
-void AddOurSpeculation(const EngineStats& stats, const std::string& method, const std::string& rule,
-                       Page& page) {
-  const ClientMetric::Label by_method{"method", method};
+void AddDraftCounts(const EngineStats& stats, const ModelSummary& summary, Page& page) {
+  const ClientMetric::Label by_method{"method", summary.spec_method};
   page.Counter("spec_drafted_tokens_total", "Draft tokens produced.", Number(stats.spec_drafted),
                {by_method});
-  page.Counter("spec_invalidated_tokens_total",
-               "Draft tokens removed before scheduling: behind EOS, above a limit.",
-               Number(stats.spec_invalidated), {by_method});
+  page.Family("spec_invalidated_tokens_total",
+              "Draft tokens removed before scheduling: behind an end of the text (eos), above what "
+              "was asked for (limit), not a valid draft (malformed).",
+              MetricType::Counter);
+  page.AddCounter(Number(stats.spec_invalidated_eos), {by_method, {"reason", "eos"}});
+  page.AddCounter(Number(stats.spec_invalidated_limit), {by_method, {"reason", "limit"}});
+  page.AddCounter(Number(stats.spec_invalidated_malformed), {by_method, {"reason", "malformed"}});
   page.Counter("spec_trimmed_tokens_total", "Draft tokens not verified by decision.",
                Number(stats.spec_trimmed), {by_method});
   page.Counter("spec_verified_tokens_total", "Draft tokens sent to the target.",
@@ -146,21 +162,40 @@ void AddOurSpeculation(const EngineStats& stats, const std::string& method, cons
     page.AddCounter(Number(stats.spec_reached_per_position[i]),
                     {by_method, {"position", std::to_string(i)}});
   }
-  page.Family("spec_rounds_total",
-              "Decode rounds, without a verified draft token (k=0) and with (k=1+).",
+  page.Family("spec_rounds_total", "Rounds that gave tokens, by verified draft tokens.",
               MetricType::Counter);
-  page.AddCounter(Number(stats.spec_rounds_without_draft), {by_method, {"k", "0"}});
-  page.AddCounter(Number(stats.spec_rounds), {by_method, {"k", "1+"}});
+  const auto& rounds = stats.spec_rounds_per_length;
+  const auto longest = static_cast<size_t>(summary.spec_tokens);
+  for (size_t k = 0; k < std::max(rounds.size(), longest + 1); ++k) {
+    page.AddCounter(k < rounds.size() ? Number(rounds[k]) : 0,
+                    {by_method, {"k", std::to_string(k)}});
+  }
   page.Counter("spec_cut_by_stop_tokens_total",
                "Tokens committed by the verifier, then cut by a stop.",
                Number(stats.spec_cut_by_stop), {by_method});
+  // Never, as long as the drafter's keys lie in the target's blocks: a hit finds both, and who was
+  // preempted computes both again.
+  page.Family("spec_draft_state_missing_total",
+              "Rounds without a draft for want of the drafter's state.", MetricType::Counter);
+  for (const char* reason : {"prefix_hit", "resume"}) page.AddCounter(0, {{"reason", reason}});
+}
+
+void AddSteps(const EngineStats& stats, Page& page) {
   page.Counter("engine_steps_total", "Steps of the engine.", Number(stats.steps));
-  page.Family("spec_step_seconds_total", "Time spent, by phase of the step.", MetricType::Counter);
-  page.AddCounter(stats.seconds_draft, {{"phase", "draft"}});
-  page.AddCounter(stats.seconds_forward, {{"phase", "verify"}});
-  page.AddCounter(stats.seconds_sample, {{"phase", "sample"}});
-  page.AddCounter(stats.seconds_observe, {{"phase", "inject"}});
-  page.AddCounter(stats.seconds_schedule, {{"phase", "schedule"}});
+  page.Family("spec_step_seconds", "Time of one step, by phase.", MetricType::Histogram);
+  page.AddHistogram(stats.seconds_draft, {{"phase", "draft"}});
+  page.AddHistogram(stats.seconds_forward, {{"phase", "verify"}});
+  page.AddHistogram(stats.seconds_sample, {{"phase", "sample"}});
+  page.AddHistogram(stats.seconds_observe, {{"phase", "inject"}});
+  page.AddHistogram(stats.seconds_schedule, {{"phase", "schedule"}});
+  page.Histogram("spec_verify_rows", "Rows that one pass of the target verifies, anchors included.",
+                 stats.spec_verify_rows, {});
+  page.Histogram("spec_budget_rows_per_request",
+                 "Rows that the scheduler grants a request for a round, its anchor included.",
+                 stats.spec_budget_rows, {});
+}
+
+void AddRule(const std::string& rule, Page& page) {
   page.Gauge("spec_lossless", "1 where the verification rule keeps the target's distribution.",
              rule == "typical" ? 0 : 1, {{"rule", rule}});
 }
@@ -189,21 +224,23 @@ std::string ServerMetrics::Render(const EngineStats& stats, const ModelSummary& 
                                   const std::string& verify_rule) const {
   Page page(model_name);
   AddRequests(stats, page);
-  page.AddHistogram("vllm:time_to_first_token_seconds", "From arrival to the first token.",
-                    time_to_first_token);
-  page.AddHistogram("vllm:inter_token_latency_seconds",
-                    "Between two deliveries of tokens to a request.", inter_token);
-  page.AddHistogram("vllm:time_per_output_token_seconds", "The same under its older name.",
-                    inter_token);
-  page.AddHistogram("vllm:request_time_per_output_token_seconds",
-                    "Mean time per output token of a request.", time_per_output_token);
-  page.AddHistogram("vllm:e2e_request_latency_seconds", "From arrival to the end.", e2e);
-  page.AddHistogram("vllm:request_prompt_tokens", "Prompt tokens of a request that ended.",
-                    prompt_tokens);
-  page.AddHistogram("vllm:request_generation_tokens", "Tokens generated for a request that ended.",
-                    generation_tokens);
+  page.Histogram("vllm:time_to_first_token_seconds", "From arrival to the first token.",
+                 time_to_first_token);
+  page.Histogram("vllm:inter_token_latency_seconds",
+                 "Between two deliveries of tokens to a request.", inter_token);
+  page.Histogram("vllm:time_per_output_token_seconds", "The same under its older name.",
+                 inter_token);
+  page.Histogram("vllm:request_time_per_output_token_seconds",
+                 "Mean time per output token of a request.", time_per_output_token);
+  page.Histogram("vllm:e2e_request_latency_seconds", "From arrival to the end.", e2e);
+  page.Histogram("vllm:request_prompt_tokens", "Prompt tokens of a request that ended.",
+                 prompt_tokens);
+  page.Histogram("vllm:request_generation_tokens", "Tokens generated for a request that ended.",
+                 generation_tokens);
   AddVllmSpeculation(stats, page);
-  AddOurSpeculation(stats, summary.spec_method, verify_rule, page);
+  AddDraftCounts(stats, summary, page);
+  AddSteps(stats, page);
+  AddRule(verify_rule, page);
   return page.Text();
 }
 

@@ -65,8 +65,8 @@ Verdict Reject(const VerifyInput& input) {
 Verdict Verify(VerifyRule rule, const VerifyInput& input) {
   FS_CHECK(input.draft_probs.empty() || input.draft_probs.size() == input.draft.size(),
            "{} draft tokens with {} distributions", input.draft.size(), input.draft_probs.size());
-  const bool match = rule == VerifyRule::kMatch ||
-                     (rule == VerifyRule::kByDraft && input.draft_probs.empty());
+  const bool match =
+      rule == VerifyRule::kMatch || (rule == VerifyRule::kByDraft && input.draft_probs.empty());
   return match ? Match(input) : Reject(input);
 }
 

@@ -22,8 +22,8 @@ enum class VerifyRule {
   // Accept with min(1, p/q), correct from norm(max(p - q, 0)). Lossless when x_k was drawn from q_k
   // with independent noise and what is verified was decided without looking at it.
   kRejection,
-  // kMatch for a one-hot draft, else kRejection. The rounds of one request may differ: each decides its
-  // positions once, and both rules draw the token behind a whole draft with the same noise.
+  // kMatch for a one-hot draft, else kRejection. The rounds of one request may differ: each decides
+  // its positions once, and both rules draw the token behind a whole draft with the same noise.
   kByDraft,
 };
 

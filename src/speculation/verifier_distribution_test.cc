@@ -321,6 +321,19 @@ TEST(VerifierDistribution, JointOverRounds) {
   expect(VerifyRule::kMatch, NoisePurpose::kTargetGumbel, true, 0, "match, one-hot");
   expect(VerifyRule::kRejection, NoisePurpose::kDraftGumbel, false, 0.45,
          "rejection, trimmed by confidences before the token");
+
+  // Rounds of both rules in one request.
+  const Proposer one_hot = ChainOf(drafter, 1, NoisePurpose::kDraftGumbel, true);
+  const Proposer stochastic = ChainOf(drafter, 1, NoisePurpose::kDraftGumbel, false);
+  for (size_t odd : {0, 1}) {
+    const auto alternate = [&](std::span<const int32_t> context, NoiseKey noise, int64_t position,
+                               int32_t) {
+      const bool match = context.size() % 2 == odd;
+      return (match ? one_hot : stochastic)(context, noise, position, match ? 1 : 2);
+    };
+    const Generation g{target, AtTemperature(1), VerifyRule::kByDraft, 3, 0};
+    ExpectFits(CountJoint(g, 3, kTrials, alternate), ExactJoint(g, 3), "by draft, alternating");
+  }
 }
 
 TEST(VerifierDistribution, ProcessedTarget) {

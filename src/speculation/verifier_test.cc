@@ -111,6 +111,27 @@ TEST(Verifier, AnEmptyResidualFallsBackToTheTarget) {
   }
 }
 
+TEST(Verifier, ByDraftMatchesAOneHotDraftAndRejectsAStochasticOne) {
+  const Distribution p{{0, 1, 2}, {0.5f, 0.25f, 0.25f}};
+  const std::vector<Distribution> q(2, Distribution{{0, 1, 2}, {0.25f, 0.5f, 0.25f}});
+  int32_t different = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const auto run = [&](VerifyRule rule, std::span<const Distribution> probs) {
+      const Verdict v = Verify(rule, {Tokens{0, 1},
+                                      probs,
+                                      [&](int32_t) -> const Distribution& { return p; },
+                                      {seed, 0},
+                                      3});
+      return std::pair(v.accepted, v.next_token);
+    };
+    EXPECT_EQ(run(VerifyRule::kByDraft, {}), run(VerifyRule::kMatch, {}));
+    EXPECT_EQ(run(VerifyRule::kByDraft, q), run(VerifyRule::kRejection, q));
+    different += run(VerifyRule::kMatch, {}) != run(VerifyRule::kRejection, {});
+    different += run(VerifyRule::kMatch, q) != run(VerifyRule::kRejection, q);
+  }
+  EXPECT_GT(different, 100);  // else the above says nothing
+}
+
 TEST(ChooseRule, FollowsTheTable) {
   EXPECT_EQ(ChooseRule("auto", false, false), VerifyRule::kByDraft);
   EXPECT_EQ(ChooseRule("auto", false, true), VerifyRule::kMatch);
