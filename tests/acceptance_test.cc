@@ -1,4 +1,5 @@
-// What the drafter is worth, against an independent forward, and that a prefix hit does not lower it.
+// What the drafter is worth, against an independent forward, and that a prefix hit does not lower
+// it.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -33,7 +34,8 @@ struct Output {
   Usage usage;
 };
 
-// The first event comes from the prompt; each later one from a decode step that kept all its tokens but one as drafts.
+// The first event comes from the prompt; each later one from a decode step that kept all its tokens
+// but one as drafts.
 Output Complete(Engine& engine, const std::vector<int32_t>& prompt, int32_t max_tokens) {
   Request request;
   request.prompt = prompt;
@@ -59,7 +61,8 @@ Output Complete(Engine& engine, const std::vector<int32_t>& prompt, int32_t max_
 std::vector<double> PerPosition(const std::vector<int32_t>& accepted, int32_t block) {
   std::vector<double> rates(static_cast<size_t>(block), 0);
   for (int32_t a : accepted)
-    for (int32_t k = 0; k < a; ++k) rates[static_cast<size_t>(k)] += 1.0 / static_cast<double>(accepted.size());
+    for (int32_t k = 0; k < a; ++k)
+      rates[static_cast<size_t>(k)] += 1.0 / static_cast<double>(accepted.size());
   return rates;
 }
 
@@ -84,23 +87,26 @@ TEST(Acceptance, EqualsTheIndependentForward) {
       tokens += static_cast<size_t>(output.accepted[i]) + 1;
     }
     const auto expected = prompt["output"].get<std::vector<int32_t>>();
-    same_text += std::equal(expected.begin(), expected.begin() + static_cast<int64_t>(wanted), output.tokens.begin());
+    same_text += std::equal(expected.begin(), expected.begin() + static_cast<int64_t>(wanted),
+                            output.tokens.begin());
   }
   // A rounding difference may tip a near tie of the target, rarely.
   EXPECT_GE(same_text + 1, (*golden)["prompts"].size());
   const auto expected = (*golden)["unconditional"].get<std::vector<double>>();
   const std::vector<double> found = PerPosition(rounds, block);
   for (int32_t k = 0; k < block; ++k)
-    EXPECT_NEAR(found[static_cast<size_t>(k)], expected[static_cast<size_t>(k)], 0.02) << "position " << k + 1;
+    EXPECT_NEAR(found[static_cast<size_t>(k)], expected[static_cast<size_t>(k)], 0.02)
+        << "position " << k + 1;
   const double length = 1 + std::accumulate(found.begin(), found.end(), 0.0);
-  std::printf("acceptance length %.3f over %zu rounds; independent forward %.3f\n", length, rounds.size(),
-              (*golden)["mean_length"].get<double>());
+  std::printf("acceptance length %.3f over %zu rounds; independent forward %.3f\n", length,
+              rounds.size(), (*golden)["mean_length"].get<double>());
 }
 
 TEST(Acceptance, APrefixHitDoesNotLowerIt) {
   auto engine = Engine::Load(DemoOptions("auto"));
   ASSERT_TRUE(engine.ok()) << engine.status().message();
-  auto golden = ParseJson(*ReadFile(FIRESTEEL_SOURCE_DIR "/tests/golden/demo_acceptance.json"), "golden");
+  auto golden =
+      ParseJson(*ReadFile(FIRESTEEL_SOURCE_DIR "/tests/golden/demo_acceptance.json"), "golden");
   ASSERT_TRUE(golden.ok());
   std::vector<int32_t> cold, warm;
   int64_t cached = 0;
@@ -108,10 +114,14 @@ TEST(Acceptance, APrefixHitDoesNotLowerIt) {
     // Long enough for several blocks.
     auto prompt = entry["input_ids"].get<std::vector<int32_t>>();
     while (prompt.size() < 100) prompt.insert(prompt.end(), prompt.begin(), prompt.end());
+    // With all but one token cached the prompt's last row would draft at once, and the rounds would
+    // be cut elsewhere.
+    if (prompt.size() % 16 == 1) prompt.pop_back();
     const Output first = Complete(**engine, prompt, 64);
     const Output second = Complete(**engine, prompt, 64);
     EXPECT_EQ(first.tokens, second.tokens);
-    // Not merely as many on average: the drafter's state is the same bits, so every round goes the same way.
+    // Not merely as many on average: the drafter's state is the same bits, so every round goes the
+    // same way.
     EXPECT_EQ(first.accepted, second.accepted);
     cold.insert(cold.end(), first.accepted.begin(), first.accepted.end());
     warm.insert(warm.end(), second.accepted.begin(), second.accepted.end());
@@ -121,9 +131,10 @@ TEST(Acceptance, APrefixHitDoesNotLowerIt) {
   const auto mean = [](const std::vector<int32_t>& v) {
     return 1 + std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
   };
-  std::printf("acceptance length cold %.3f, warm %.3f, %lld prompt tokens from the cache\n", mean(cold), mean(warm),
-              static_cast<long long>(cached));
-  EXPECT_GT(mean(cold), 1.05);  // drafts were verified and some kept, else the comparison says nothing
+  std::printf("acceptance length cold %.3f, warm %.3f, %lld prompt tokens from the cache\n",
+              mean(cold), mean(warm), static_cast<long long>(cached));
+  EXPECT_GT(mean(cold),
+            1.05);  // drafts were verified and some kept, else the comparison says nothing
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
-// The first promise with real weights: a request's tokens depend on its prompt, parameters and seed alone.
+// The first promise with real weights: a request's tokens depend on its prompt, parameters and seed
+// alone.
 //
-// Sixteen requests (greedy and seeded) run through the demo pair under every combination of method, draft length, batch,
-// chunk, block size, threads, pool size, each cold and then warm from the prefix cache; all must equal what plain decoding
-// gives one request at a time. `make test` takes a sample of the combinations, `make test-full` all of them.
+// Sixteen requests (greedy and seeded) run through the demo pair under every combination of method,
+// draft length, batch, chunk, block size, threads, pool size, each cold and then warm from the
+// prefix cache; all must equal what plain decoding gives one request at a time. `make test` takes a
+// sample of the combinations, `make test-full` all of them.
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -34,9 +36,10 @@ struct Setting {
   bool tiny_pool = false;
 
   std::string Describe() const {
-    return method + " spec_tokens=" + std::to_string(spec_tokens) + " concurrency=" + std::to_string(concurrency) +
-           " chunk=" + std::to_string(chunk) + " block=" + std::to_string(block_size) +
-           " threads=" + std::to_string(threads) + (tiny_pool ? " tiny pool" : "");
+    return method + " spec_tokens=" + std::to_string(spec_tokens) +
+           " concurrency=" + std::to_string(concurrency) + " chunk=" + std::to_string(chunk) +
+           " block=" + std::to_string(block_size) + " threads=" + std::to_string(threads) +
+           (tiny_pool ? " tiny pool" : "");
   }
 };
 
@@ -51,7 +54,8 @@ std::vector<Setting> AllSettings() {
         for (int32_t block_size : {16, 64, 256})
           for (int32_t threads : {1, 2})
             for (bool tiny_pool : {false, true})
-              all.push_back({method, spec_tokens, concurrency, chunk, block_size, threads, tiny_pool});
+              all.push_back(
+                  {method, spec_tokens, concurrency, chunk, block_size, threads, tiny_pool});
   return all;
 }
 
@@ -66,7 +70,8 @@ EngineOptions OptionsFor(const Setting& setting, int64_t kv_bytes_per_token) {
   options.block_size = setting.block_size;
   options.threads = setting.threads;
   options.max_model_len = 512;
-  // A tiny pool holds one request of the greatest length and a little more, so that running ones must give way.
+  // A tiny pool holds one request of the greatest length and a little more, so that running ones
+  // must give way.
   const int64_t positions = setting.tiny_pool ? 512 + 2 * setting.block_size : 16 * 512;
   options.kv_cache_memory_bytes = positions * kv_bytes_per_token;
   options.warmup = false;
@@ -94,7 +99,8 @@ std::vector<Request> Requests(const Tokenizer& tokenizer) {
     request.prompt = tokenizer.Encode((*line)["prompt"].get<std::string>(), false);
     if (i == 3) {  // longer than one step of the smaller chunks, and the beginning of the next
       for (int copies = 0; copies < 3; ++copies)
-        request.prompt.insert(request.prompt.end(), requests[1].prompt.begin(), requests[1].prompt.end());
+        request.prompt.insert(request.prompt.end(), requests[1].prompt.begin(),
+                              requests[1].prompt.end());
     }
     if (i == 4) {
       std::vector<int32_t> shared = requests[3].prompt;
@@ -157,7 +163,8 @@ TEST(SameTokens, WhateverTheLoadAndTheSettings) {
   for (size_t i = 0; i < all.size(); i += stride) {
     const Setting& setting = all[i];
     SCOPED_TRACE(setting.Describe());
-    auto engine = Engine::Load(OptionsFor(setting, setting.method == "dspark" ? 2 * target_kv_bytes : target_kv_bytes));
+    auto engine = Engine::Load(
+        OptionsFor(setting, setting.method == "dspark" ? 2 * target_kv_bytes : target_kv_bytes));
     ASSERT_TRUE(engine.ok()) << engine.status().message();
     for (const char* cache : {"cold", "warm"}) {
       const Outcome run = RunAll(**engine, requests);
@@ -173,9 +180,10 @@ TEST(SameTokens, WhateverTheLoadAndTheSettings) {
   // The sweep is worth something only if it met what it is about.
   EXPECT_GT(preemptions, 0);
   EXPECT_GT(accepted, 0);
-  std::printf("same tokens: %lld runs of %d requests, %lld preemptions, %lld draft tokens accepted\n",
-              static_cast<long long>(runs), kRequests, static_cast<long long>(preemptions),
-              static_cast<long long>(accepted));
+  std::printf(
+      "same tokens: %lld runs of %d requests, %lld preemptions, %lld draft tokens accepted\n",
+      static_cast<long long>(runs), kRequests, static_cast<long long>(preemptions),
+      static_cast<long long>(accepted));
 }
 
 // KV in eight bits is another model, but within it the promise is the same.
