@@ -1,5 +1,8 @@
 """Trains the target. Resumes from work/target/checkpoint.pt; each checkpoint also leaves a rounded model directory.
 
+`--start-from DIR` begins with the weights of an earlier model directory (models/demo/target), so that a pair can be improved
+where its checkpoint is gone. The optimizer starts anew, and the count of tokens leaves out what that model saw before.
+
 The log line of a step: tokens so far, training loss, tokens per second, learning-rate multiplier.
 """
 import json
@@ -62,6 +65,8 @@ class Run:
         torch.set_num_threads(args.threads)
         torch.manual_seed(SEED)
         self.model = qwen3.Qwen3(qwen3.CONFIG)
+        if args.start_from:
+            qwen3.load_checkpoint(self.model, tensorfile.load(pathlib.Path(args.start_from) / "model.safetensors"))
         named = [p for layer in self.model.layers for p in layer.weights.values()]
         self.optimizer = optim.Pair([p for p in named if p.ndim == 2],
                                     [p for p in named if p.ndim == 1] + [self.model.embedding, self.model.norm],
@@ -124,4 +129,6 @@ class Run:
 
 if __name__ == "__main__":
     WORK.mkdir(parents=True, exist_ok=True)
-    Run(schedule.arguments(__doc__).parse_args()).train()
+    parser = schedule.arguments(__doc__)
+    parser.add_argument("--start-from")
+    Run(parser.parse_args()).train()
