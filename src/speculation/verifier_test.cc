@@ -117,11 +117,9 @@ TEST(Verifier, ByDraftMatchesAOneHotDraftAndRejectsAStochasticOne) {
   int32_t different = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const auto run = [&](VerifyRule rule, std::span<const Distribution> probs) {
-      const Verdict v = Verify(rule, {Tokens{0, 1},
-                                      probs,
-                                      [&](int32_t) -> const Distribution& { return p; },
-                                      {seed, 0},
-                                      3});
+      const Verdict v = Verify(
+          rule,
+          {Tokens{0, 1}, probs, [&](int32_t) -> const Distribution& { return p; }, {seed, 0}, 3});
       return std::pair(v.accepted, v.next_token);
     };
     EXPECT_EQ(run(VerifyRule::kByDraft, {}), run(VerifyRule::kMatch, {}));
