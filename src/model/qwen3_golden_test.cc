@@ -9,22 +9,10 @@
 #include "base/mapped_file.h"
 #include "model/model_runner.h"
 #include "model/safetensors.h"
+#include "model/test_golden.h"
 
 namespace firesteel {
 namespace {
-
-std::string SourcePath(const std::string& path) {
-  return std::string(FIRESTEEL_SOURCE_DIR) + "/" + path;
-}
-
-template <typename T>
-std::vector<T> ReadAll(const Safetensors& golden, const std::string& name) {
-  const auto found = golden.tensors().find(name);
-  FS_CHECK(found != golden.tensors().end(), "golden file has no {}", name);
-  std::vector<T> values(static_cast<size_t>(found->second.NumElements()));
-  std::memcpy(values.data(), found->second.data, values.size() * sizeof(T));
-  return values;
-}
 
 // Largest |a - b| in units of what float32 sums of these operands may be off: every layer adds
 // rounding errors of a few epsilon of the row's norm, and they add up like a random walk.

@@ -4,23 +4,11 @@
 
 #include "base/mapped_file.h"
 #include "model/safetensors.h"
+#include "model/test_golden.h"
 #include "speculation/dspark_test_support.h"
 
 namespace firesteel {
 namespace {
-
-std::string SourcePath(const std::string& path) {
-  return std::string(FIRESTEEL_SOURCE_DIR) + "/" + path;
-}
-
-template <typename T>
-std::vector<T> ReadAll(const Safetensors& golden, const std::string& name) {
-  const auto found = golden.tensors().find(name);
-  FS_CHECK(found != golden.tensors().end(), "golden file has no {}", name);
-  std::vector<T> values(static_cast<size_t>(found->second.NumElements()));
-  std::memcpy(values.data(), found->second.data, values.size() * sizeof(T));
-  return values;
-}
 
 class DsparkGolden : public ::testing::TestWithParam<const char*> {
  protected:
