@@ -33,6 +33,8 @@ struct ModelSummary {
   int32_t num_kv_blocks = 0;
   std::string spec_method = "none";
   int32_t spec_tokens = 0;
+  SamplingParams
+      default_sampling;  // what a request that says nothing gets (options().generation_config)
 };
 
 // Observations counted into fixed buckets.

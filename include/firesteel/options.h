@@ -43,6 +43,9 @@ struct EngineOptions {
   // process, then stop.
   int32_t plant_wrong_accepts = 0;
   bool warmup = true;
+  // auto: a request that names no temperature, top_p, top_k, min_p or repetition_penalty gets the
+  // checkpoint's (generation_config.json); vllm: OpenAI's defaults.
+  std::string generation_config = "auto";
   SpeculationOptions speculation;
 };
 

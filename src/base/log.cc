@@ -37,6 +37,14 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
 
 }  // namespace
 
+std::optional<LogLevel> LogLevelFromName(std::string_view name) {
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "info") return LogLevel::kInfo;
+  if (name == "warning") return LogLevel::kWarning;
+  if (name == "error") return LogLevel::kError;
+  return std::nullopt;
+}
+
 void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
 
 void LogMessage(LogLevel level, const std::string& message) {

@@ -3,12 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace firesteel {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
+std::optional<LogLevel> LogLevelFromName(
+    std::string_view name);  // "debug", "info", "warning", "error"
+// Messages below it are dropped; kInfo at first.
 void SetLogLevel(LogLevel level);
 void LogMessage(LogLevel level, const std::string& message);
 

@@ -93,6 +93,12 @@ std::vector<FlagSpec> OwnFlags() {
        "requests that may wait; above, 429",
        {"--max-queued-requests"}},
       {"--threads", kValue, "N", "what affinity and cgroup leave", "compute threads", {}},
+      {"--generation-config",
+       kValue,
+       "auto|vllm",
+       d.generation_config,
+       "sampling defaults of requests; auto: the checkpoint's, vllm: OpenAI's",
+       {}},
       {"--warmup", kSwitch, "", "on", "run every shape once before the first request", {}},
       {"--ballast-layers",
        kValue,
@@ -248,13 +254,6 @@ std::vector<FlagSpec> ForeignFlags() {
        {},
        kNone},
       {"--swap-space", kValue, "GIB", "", "preempted sequences are computed again", {}, kNone},
-      {"--generation-config",
-       kValue,
-       "NAME",
-       "",
-       "defaults of sampling are OpenAI's, end tokens the checkpoint's",
-       {},
-       kNone},
       {"--async-scheduling",
        kSwitch,
        "",
@@ -300,7 +299,7 @@ Status ReadSizes(const FlagValues& values, EngineOptions* o) {
   FS_TRY(
       values.ReadInt("--long-prefill-token-threshold", 0, kMax, &o->long_prefill_token_threshold));
   FS_TRY(values.ReadInt("--max-long-partial-prefills", 1, kMax, &o->max_long_partial_prefills));
-  FS_TRY(values.ReadInt("--max-queue", 0, kMax, &o->max_queue));
+  FS_TRY(values.ReadInt("--max-queue", 1, kMax, &o->max_queue));
   FS_TRY(values.ReadInt("--threads", 0, 1024, &o->threads));
   return values.ReadInt("--plant-wrong-accepts", 0, kMax, &o->plant_wrong_accepts);
 }
@@ -334,7 +333,13 @@ Result<EngineOptions> ReadEngineFlags(const FlagValues& values,
   FS_TRY(values.ReadSwitch("--enable-prefix-caching", &options.enable_prefix_caching));
   if (values.Text("--disable-radix-cache") == "true") options.enable_prefix_caching = false;
   FS_TRY(values.ReadSwitch("--warmup", &options.warmup));
+  FS_TRY(values.ReadChoice("--generation-config", {"auto", "vllm"}, &options.generation_config));
   FS_TRY(ReadBallast(values, "--ballast-layers", &options.ballast_layers, &options.ballast_width));
+  // Another tokenizer would give other tokens: not a flag to wave through.
+  if (values.Has("--tokenizer") && values.Text("--tokenizer") != options.model) {
+    return InvalidArgument(fmt::format("--tokenizer is {}, expected MODEL's own directory",
+                                       values.Text("--tokenizer")));
+  }
   int32_t ranks = 1;
   FS_TRY(values.ReadInt("--tensor-parallel-size", 1, 1024, &ranks));
   if (ranks > 1) {

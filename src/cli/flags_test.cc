@@ -99,6 +99,8 @@ TEST(ServeFlagsTest, EveryFlagArrives) {
                              "5",
                              "--threads",
                              "2",
+                             "--generation-config",
+                             "vllm",
                              "--no-warmup",
                              "--ballast-layers",
                              "4:49152",
@@ -137,6 +139,7 @@ TEST(ServeFlagsTest, EveryFlagArrives) {
   EXPECT_EQ(e.max_long_partial_prefills, 3);
   EXPECT_EQ(e.max_queue, 5);
   EXPECT_EQ(e.threads, 2);
+  EXPECT_EQ(e.generation_config, "vllm");
   EXPECT_FALSE(e.warmup);
   EXPECT_EQ(e.ballast_layers, 4);
   EXPECT_EQ(e.ballast_width, 49152);
@@ -255,6 +258,10 @@ TEST(ServeFlagsTest, BadCommandLinesSayWhatIsWrong) {
       {{"--host", ""}, "--host is empty"},
       {{"--block-size", "17"}, "--block-size is 17, expected a multiple of 16"},
       {{"--block-size", "0"}, "--block-size is 0"},
+      {{"--max-queue", "0"}, "--max-queue is 0, expected an integer from 1"},
+      {{"--generation-config", "hf"}, "--generation-config is hf, expected one of auto, vllm"},
+      {{"--log-level", "loud"}, "--log-level is loud, expected one of debug"},
+      {{"m", "--tokenizer", "n"}, "--tokenizer is n, expected MODEL's own directory"},
       {{"--max-num-seqs", "0"}, "--max-num-seqs is 0, expected an integer from 1"},
       {{"--max-model-len", "long"}, "--max-model-len is long"},
       {{"--kv-cache-dtype", "int4"},

@@ -140,9 +140,11 @@ CommandSpec GenerateCommandSpec() {
                  "off",
                  "keep a conversation, with the model's chat template",
                  {}}}};
-  // --seed is the request's here.
+  // --seed is the request's here, and sampling has its own defaults.
   std::vector<FlagSpec> engine = EngineFlags(SpecMethods());
-  std::erase_if(engine, [](const FlagSpec& flag) { return flag.name == "--seed"; });
+  std::erase_if(engine, [](const FlagSpec& flag) {
+    return flag.name == "--seed" || flag.name == "--generation-config";
+  });
   for (const auto& more : {SamplingFlags(), engine})
     command.flags.insert(command.flags.end(), more.begin(), more.end());
   return command;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "base/mapped_file.h"
 
 namespace firesteel {
@@ -62,13 +63,13 @@ std::vector<FlagSpec> ServerFlags() {
       {"--tool-call-parser", kValue, "NAME", "", "answers are one text", {}, kNone},
       {"--enable-auto-tool-choice", kSwitch, "", "", "answers are one text", {}, kNone},
       {"--disable-uvicorn-access-log", kSwitch, "", "", "requests are not logged", {}, kNone},
-      {"--uvicorn-log-level",
+      {"--log-level",
        kValue,
        "LEVEL",
-       "",
-       "requests are not logged",
-       {"--log-level"},
-       kNone},
+       "info",
+       "debug, info, warning or error: what goes to stderr",
+       {}},
+      {"--uvicorn-log-level", kValue, "LEVEL", "", "requests are not logged", {}, kNone},
       {"--disable-log-requests", kSwitch, "", "", "requests are not logged", {}, kNone},
       {"--enable-log-requests", kSwitch, "", "", "requests are not logged", {}, kNone},
       {"--enable-prompt-tokens-details",
@@ -88,6 +89,9 @@ Result<ServerOptions> ReadServerFlags(const FlagValues& values) {
   FS_TRY(values.ReadText("--host", &o.host));
   if (o.host.empty()) return InvalidArgument("--host is empty, expected an address");
   FS_TRY(values.ReadInt("--port", 0, 65'535, &o.port));
+  std::string level = "info";
+  FS_TRY(values.ReadChoice("--log-level", {"debug", "info", "warning", "error"}, &level));
+  SetLogLevel(*LogLevelFromName(level));
   o.served_model_names = values.List("--served-model-name");
   FS_TRY(values.ReadText("--api-key", &o.api_key));
   FS_TRY(values.ReadInt64("--max-body-bytes", 1, int64_t{1} << 40, &o.max_body_bytes));

@@ -70,8 +70,10 @@ Status CheckOptions(const EngineOptions& o) {
   static constexpr std::array<std::string_view, 3> kWeights{"auto", "float32", "bfloat16"};
   static constexpr std::array<std::string_view, 4> kKv{"auto", "float32", "bfloat16", "fp8"};
   static constexpr std::array<std::string_view, 3> kVerify{"auto", "match", "rejection"};
+  static constexpr std::array<std::string_view, 2> kDefaults{"auto", "vllm"};
   FS_TRY(OneOf("weight_dtype", o.weight_dtype, kWeights));
   FS_TRY(OneOf("kv_cache_dtype", o.kv_cache_dtype, kKv));
+  FS_TRY(OneOf("generation_config", o.generation_config, kDefaults));
   FS_TRY(OneOf("spec_verify", o.speculation.verify, kVerify));
   const double threshold = o.speculation.confidence_threshold;
   if (!(threshold >= 0 && threshold <= 1)) {

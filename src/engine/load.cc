@@ -1,6 +1,5 @@
 // Engine::Load: from a directory to an engine that is warm.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -8,9 +7,12 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "engine/check_options.h"
 #include "engine/engine_impl.h"
 #include "model/architectures.h"
+#include "model/config.h"
+#include "sampling/params.h"
 #include "speculation/drafters.h"
 
 namespace firesteel {
@@ -36,8 +38,6 @@ Status FitModelLength(const ModelInfo& info, EngineOptions* options) {
   return {};
 }
 
-int64_t MemoryOfThisMachine() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
-
 // How many blocks, and with them kv_cache_memory_bytes. A context given by nobody shrinks to what
 // the memory holds.
 Result<int32_t> SizeCache(const CacheLayout& layout, bool length_was_given,
@@ -55,9 +55,9 @@ Result<int32_t> SizeCache(const CacheLayout& layout, bool length_was_given,
     if (length_was_given) bytes = std::max(bytes, blocks_for(options->max_model_len) * block_bytes);
   }
   // Every page is touched when the cache is made: better a sentence now than a killed process then.
-  if (bytes > MemoryOfThisMachine()) {
+  if (bytes > PhysicalMemoryBytes()) {
     return InvalidArgument(fmt::format("kv_cache_memory_bytes: {}, this machine has {}", bytes,
-                                       MemoryOfThisMachine()));
+                                       PhysicalMemoryBytes()));
   }
   const int64_t blocks = std::min<int64_t>(bytes / block_bytes, int64_t{1} << 30);
   if (blocks < 1) {
@@ -78,6 +78,15 @@ Result<int32_t> SizeCache(const CacheLayout& layout, bool length_was_given,
   }
   options->kv_cache_memory_bytes = blocks * block_bytes;
   return static_cast<int32_t>(blocks);
+}
+
+Result<SamplingParams> DefaultSampling(const EngineOptions& options, int32_t vocab_size) {
+  if (options.generation_config != "auto") return SamplingParams();
+  FS_ASSIGN(const SamplingParams params, ReadSamplingDefaults(options.model));
+  const Status status = ValidateSampling(params, vocab_size);
+  if (status.ok()) return params;
+  return InvalidArgument(
+      fmt::format("{}/generation_config.json: {}", options.model, status.message()));
 }
 
 std::string BaseName(const std::string& path) {
@@ -118,6 +127,8 @@ Result<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& requested,
                                    options.model, parts.tokenizer->vocab_size(), info.vocab_size));
   }
 
+  FS_ASSIGN(SamplingParams default_sampling, DefaultSampling(options, info.vocab_size));
+
   report("drafter", 0);
   const DType kv_dtype = KvDtype(options.kv_cache_dtype);
   CacheLayout layout{parts.model->CacheGroups(kv_dtype)};
@@ -148,7 +159,8 @@ Result<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& requested,
                    .ballast_bytes = info.ballast_bytes,
                    .draft_weight_bytes = parts.drafter->info().weight_bytes,
                    .kv_bytes_per_token = layout.BytesPerPosition(),
-                   .num_kv_blocks = num_blocks};
+                   .num_kv_blocks = num_blocks,
+                   .default_sampling = std::move(default_sampling)};
 
   FS_ASSIGN(std::unique_ptr<EngineImpl> engine, MakeEngine(std::move(parts)));
   if (requested.warmup) {

@@ -120,6 +120,20 @@ Result<std::vector<int32_t>> ParseEos(const Json& object, int64_t vocab_size,
   return std::vector<int32_t>(ids.begin(), ids.end());
 }
 
+std::string GenerationConfigPath(const std::string& directory) {
+  return directory + "/generation_config.json";
+}
+
+// An empty object when there is no such file.
+Result<Json> ReadGenerationConfig(const std::string& path) {
+  const Result<std::string> text = ReadFile(path);
+  if (text.status().code() == StatusCode::kNotFound) return Json::object();
+  if (!text.ok()) return text.status();
+  FS_ASSIGN(Json generation, ParseJson(*text, path));
+  if (generation.is_object()) return generation;
+  return InvalidArgument(fmt::format("{}: is not a JSON object", path));
+}
+
 }  // namespace
 
 Result<Json> ReadConfigJson(const std::string& directory) {
@@ -180,17 +194,28 @@ Result<DecoderConfig> ParseDecoderConfig(const Json& config, const std::string& 
 Result<std::vector<int32_t>> ReadEosIds(const std::string& directory, const Json& config) {
   FS_ASSIGN(const int64_t vocab_size,
             RequireInt(config, "vocab_size", 1, kMaxVocab, directory + "/config.json"));
-  const std::string path = directory + "/generation_config.json";
-  const Result<std::string> text = ReadFile(path);
-  if (text.ok()) {
-    FS_ASSIGN(const Json generation, ParseJson(*text, path));
-    if (!generation.is_object())
-      return InvalidArgument(fmt::format("{}: is not a JSON object", path));
-    if (IsSet(generation, "eos_token_id")) return ParseEos(generation, vocab_size, path);
-  } else if (text.status().code() != StatusCode::kNotFound) {
-    return text.status();
-  }
+  const std::string path = GenerationConfigPath(directory);
+  FS_ASSIGN(const Json generation, ReadGenerationConfig(path));
+  if (IsSet(generation, "eos_token_id")) return ParseEos(generation, vocab_size, path);
   return ParseEos(config, vocab_size, directory + "/config.json");
+}
+
+Result<SamplingParams> ReadSamplingDefaults(const std::string& directory) {
+  const std::string path = GenerationConfigPath(directory);
+  FS_ASSIGN(const Json generation, ReadGenerationConfig(path));
+  SamplingParams params;
+  const std::pair<const char*, double*> doubles[] = {
+      {"temperature", &params.temperature},
+      {"top_p", &params.top_p},
+      {"min_p", &params.min_p},
+      {"repetition_penalty", &params.repetition_penalty}};
+  for (const auto& [key, value] : doubles) {
+    FS_ASSIGN(const auto found, GetDouble(generation, key, path));
+    if (found) *value = *found;
+  }
+  FS_ASSIGN(const int64_t top_k, IntOr(generation, "top_k", -1, kMaxVocab, params.top_k, path));
+  params.top_k = static_cast<int32_t>(top_k);
+  return params;
 }
 
 }  // namespace firesteel

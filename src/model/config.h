@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "firesteel/request.h"
 #include "firesteel/status.h"
 
 namespace firesteel {
@@ -37,5 +38,9 @@ Result<std::string> ReadArchitecture(const Json& config, const std::string& wher
 Result<DecoderConfig> ParseDecoderConfig(const Json& config, const std::string& where);
 // End tokens of generation_config.json (eos_token_id: a number or a list), else the config's.
 Result<std::vector<int32_t>> ReadEosIds(const std::string& directory, const Json& config);
+// SamplingParams' defaults, replaced by what generation_config.json holds of temperature, top_p,
+// top_k, min_p and repetition_penalty (vLLM's choice of keys; do_sample is no parameter). Ranges
+// are not checked.
+Result<SamplingParams> ReadSamplingDefaults(const std::string& directory);
 
 }  // namespace firesteel

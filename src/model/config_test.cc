@@ -180,6 +180,24 @@ TEST(ConfigJson, EosIds) {
               HasSubstr("generation_config.json"));
 }
 
+TEST(ConfigJson, SamplingDefaults) {
+  const TempDir dir;
+  EXPECT_EQ(ReadSamplingDefaults(dir.path())->temperature, 1.0);
+  dir.Write("generation_config.json",
+            R"({"temperature":0.6,"top_k":20,"top_p":0.95,"min_p":null,"do_sample":true})");
+  const SamplingParams params = *ReadSamplingDefaults(dir.path());
+  EXPECT_EQ(params.temperature, 0.6);
+  EXPECT_EQ(params.top_k, 20);
+  EXPECT_EQ(params.top_p, 0.95);
+  EXPECT_EQ(params.min_p, 0);
+  EXPECT_EQ(params.repetition_penalty, 1);
+  dir.Write("generation_config.json", R"({"top_p":"high"})");
+  EXPECT_THAT(ReadSamplingDefaults(dir.path()).status().message(),
+              AllOf(HasSubstr("generation_config.json"), HasSubstr("top_p")));
+  dir.Write("generation_config.json", R"({"top_k":0.5})");
+  EXPECT_THAT(ReadSamplingDefaults(dir.path()).status().message(), HasSubstr("top_k"));
+}
+
 TEST(LoadModel, UnknownArchitecture) {
   const TempDir dir;
   ThreadPool pool(1);

@@ -215,6 +215,7 @@ Result<std::unique_ptr<Model>> Qwen3::Load(Exec& exec, const std::string& direct
   FS_TRY(CheckBallast(options.ballast_layers, options.ballast_width));
   FS_ASSIGN(model->config_.eos_ids, ReadEosIds(directory, config));
   FS_ASSIGN(model->tensors_, Safetensors::Open(directory));
+  FS_TRY(CheckFitsMemory(model->tensors_, directory));
   WeightReader reader(model->tensors_, pack_dtype);
   FS_TRY(model->LoadWeights(exec, reader));
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/machine.h"
 #include "kernels/convert.h"
 
 namespace firesteel {
@@ -27,6 +28,16 @@ bool Convert(Exec& exec, const WeightView& from, DType dtype, Buffer<std::byte>*
 }
 
 }  // namespace
+
+Status CheckFitsMemory(const Safetensors& tensors, const std::string& directory) {
+  int64_t bytes = 0;
+  for (const auto& [name, info] : tensors.tensors()) {
+    bytes += info.NumElements() * static_cast<int64_t>(SizeOf(info.dtype));
+  }
+  if (bytes <= PhysicalMemoryBytes()) return {};
+  return InvalidArgument(fmt::format("{}: holds {} bytes of weights, this machine has {} of memory",
+                                     directory, bytes, PhysicalMemoryBytes()));
+}
 
 bool WeightReader::Has(const std::string& name) const { return tensors_.tensors().contains(name); }
 

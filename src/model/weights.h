@@ -18,6 +18,10 @@
 
 namespace firesteel {
 
+// Packing copies every weight into memory: kInvalidArgument when the tensors hold more bytes than
+// this machine has.
+Status CheckFitsMemory(const Safetensors& tensors, const std::string& directory);
+
 class WeightReader {
  public:
   // `pack_dtype` (kF32 or kBF16): what Pack stores matrices as; nullopt: as the checkpoint does.

@@ -1,7 +1,10 @@
 #include "model/weights.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
 
 #include "model/test_checkpoint.h"
 
@@ -48,6 +51,26 @@ TEST_F(WeightReaderTest, NamesWhatIsWrong) {
   status = reader.TakeVector("flags", 2).status();
   EXPECT_EQ(status.code(), StatusCode::kUnsupported);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("tensor flags is U8"), HasSubstr(dir_.path())));
+}
+
+TEST_F(WeightReaderTest, WeightsLargerThanMemoryAreRefused) {
+  EXPECT_TRUE(CheckFitsMemory(tensors_, dir_.path()).ok());
+  // A hole in a file takes no room on the disk.
+  constexpr int64_t kBytes = int64_t{1} << 42;
+  const std::string header =
+      fmt::format(R"({{"big":{{"dtype":"U8","shape":[{0}],"data_offsets":[0,{0}]}}}})", kBytes);
+  const auto length = static_cast<uint64_t>(header.size());
+  const TempDir sparse;
+  sparse.Write("model.safetensors",
+               std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + header);
+  const std::string file = sparse.path() + "/model.safetensors";
+  std::filesystem::resize_file(file, sizeof(length) + header.size() + kBytes);
+  const Result<Safetensors> opened = Safetensors::Open(sparse.path());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  const Status status = CheckFitsMemory(*opened, sparse.path());
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr(sparse.path()), HasSubstr("holds 4398046511104 bytes of weights")));
 }
 
 TEST_F(WeightReaderTest, NothingMayBeLeft) {

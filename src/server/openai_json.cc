@@ -25,14 +25,14 @@ constexpr size_t kMaxStopTokens = 4096;
 
 // Known elsewhere, and changing the answer: to ignore them would be to give a wrong one.
 constexpr std::string_view kRefusedFields[] = {
-    "bad_words",          "chat_template",     "documents",
-    "functions",          "function_call",     "guided_choice",
-    "guided_grammar",     "guided_json",       "guided_regex",
-    "length_penalty",     "prompt_embeds",     "prompt_logprobs",
-    "structured_outputs", "logits_processors", "truncate_prompt_tokens"};
+    "chat_template",         "documents",       "functions",          "function_call",
+    "guided_choice",         "guided_grammar",  "guided_json",        "guided_regex",
+    "prompt_embeds",         "prompt_logprobs", "structured_outputs", "logits_processors",
+    "truncate_prompt_tokens"};
 // The same, but their false, empty or zero value is what we do.
-constexpr std::string_view kRefusedUnlessFalse[] = {"allowed_token_ids", "continue_final_message",
-                                                    "echo", "suffix", "use_beam_search"};
+constexpr std::string_view kRefusedUnlessFalse[] = {
+    "allowed_token_ids", "bad_words", "continue_final_message", "echo", "suffix",
+    "use_beam_search"};
 
 bool IsFalsy(const Json& value) {
   return value == Json(false) || ((value.is_string() || value.is_structured()) && value.empty()) ||
@@ -47,6 +47,12 @@ void RefuseUnsupported(FieldReader& fields) {
     const Json* value = fields.Find(name);
     if (value != nullptr && !IsFalsy(*value))
       fields.FailWith(name, fmt::format("{} is not supported", name));
+  }
+  // It weighs beams, of which there is one.
+  double length_penalty = 1;
+  if (fields.Double("length_penalty", -kMaxDouble, kMaxDouble, &length_penalty) &&
+      length_penalty != 1) {
+    fields.Fail("length_penalty", Json(length_penalty), "1: beam search is not supported");
   }
   if (const Json* format = fields.Object("response_format")) {
     FieldReader inner(*format, "response_format.");
@@ -254,6 +260,7 @@ ApiError ParseCompletionRequest(std::string_view body, const ModelLimits& limits
   Json object;
   if (ApiError error = ParseBody(body, &object); error.status != 0) return error;
   FieldReader fields(object);
+  out->sampling = limits.defaults;
   fields.String("model", &out->model);
   ParsePrompt(fields, limits, &out->prompts);
   RefuseUnsupported(fields);
@@ -271,6 +278,7 @@ ApiError ParseChatRequest(std::string_view body, const ModelLimits& limits,
   if (ApiError error = ParseBody(body, &object); error.status != 0) return error;
   FieldReader fields(object);
   out->chat = true;
+  out->sampling = limits.defaults;
   fields.String("model", &out->model);
   ParseChatInput(fields, &out->chat_input);
   RefuseUnsupported(fields);

@@ -20,6 +20,7 @@ namespace firesteel {
 // What a request is checked against.
 struct ModelLimits {
   int32_t vocab_size = 0;
+  SamplingParams defaults;  // of what a request does not say
 };
 
 // What a chat template is given.

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-constexpr ModelLimits kLimits{.vocab_size = 1000};
+const ModelLimits kLimits{.vocab_size = 1000, .defaults = {}};
 
 GenerationRequest ParseGood(const std::string& body, bool chat = false) {
   GenerationRequest request;
@@ -21,6 +21,29 @@ GenerationRequest ParseGood(const std::string& body, bool chat = false) {
                               : ParseCompletionRequest(body, kLimits, &request);
   EXPECT_EQ(error.status, 0) << body << "\n" << error.message;
   return request;
+}
+
+TEST(OpenAiJson, WhatARequestDoesNotSayIsTheModelsDefault) {
+  const ModelLimits limits{.vocab_size = 1000, .defaults = {.temperature = 0.6, .top_k = 20}};
+  GenerationRequest plain, own, chat;
+  ASSERT_EQ(ParseCompletionRequest(R"({"prompt": "a"})", limits, &plain).status, 0);
+  EXPECT_EQ(plain.sampling.temperature, 0.6);
+  EXPECT_EQ(plain.sampling.top_k, 20);
+  EXPECT_EQ(plain.sampling.top_p, 1);
+  ASSERT_EQ(
+      ParseCompletionRequest(R"({"prompt": "a", "temperature": 0, "top_p": 0.5})", limits, &own)
+          .status,
+      0);
+  EXPECT_EQ(own.sampling.temperature, 0);
+  EXPECT_EQ(own.sampling.top_k, 20);
+  EXPECT_EQ(own.sampling.top_p, 0.5);
+  const char* body = R"({"messages": [{"role": "user", "content": "a"}]})";
+  ASSERT_EQ(ParseChatRequest(body, limits, &chat).status, 0);
+  EXPECT_EQ(chat.sampling.temperature, 0.6);
+}
+
+TEST(OpenAiJson, FieldsThatAskForNothingAreFine) {
+  ParseGood(R"({"prompt": "a", "length_penalty": 1.0, "bad_words": []})");
 }
 
 enum Kind { kCompletion, kChat, kTokenize, kDetokenize };

@@ -166,7 +166,10 @@ void Routes::Dispatch(HttpRequest request, std::shared_ptr<ResponseWriter> write
                       .code = "not_found"});
 }
 
-ModelLimits Routes::Limits() const { return {.vocab_size = context_.engine->Summary().vocab_size}; }
+ModelLimits Routes::Limits() const {
+  const ModelSummary& model = context_.engine->Summary();
+  return {.vocab_size = model.vocab_size, .defaults = model.default_sampling};
+}
 
 ApiError Routes::CheckModel(const std::string& model) const {
   if (model.empty() ||

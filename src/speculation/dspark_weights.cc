@@ -160,6 +160,7 @@ Result<DsparkWeights> LoadDsparkWeights(Exec& exec, const std::string& directory
   const int64_t h = c.hidden_size;
   DsparkWeights w;
   FS_ASSIGN(w.tensors, Safetensors::Open(directory));
+  FS_TRY(CheckFitsMemory(w.tensors, directory));
   WeightReader reader(w.tensors);
   FS_TRY(LoadEmbeddingAndHead(exec, reader, c, target, directory, &w));
   FS_ASSIGN(const WeightView fc,
