@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -24,7 +25,11 @@ namespace {
 
 const std::string kModels = FIRESTEEL_SOURCE_DIR "/models/demo/";
 constexpr int32_t kRequests = 16;
-constexpr int32_t kMaxTokens = 40;
+
+// All combinations, or a sample of them. The sample's texts are longer.
+bool IsFull() { return std::getenv("FIRESTEEL_FULL") != nullptr; }
+int32_t MaxTokens() { return IsFull() ? 16 : 40; }
+size_t MaxPrompt() { return IsFull() ? 150 : 400; }
 
 struct Setting {
   std::string method = "none";
@@ -107,8 +112,8 @@ std::vector<Request> Requests(const Tokenizer& tokenizer) {
       shared.insert(shared.end(), request.prompt.begin(), request.prompt.end());
       request.prompt = shared;
     }
-    if (request.prompt.size() > 400) request.prompt.resize(400);
-    request.sampling.max_tokens = kMaxTokens;
+    if (request.prompt.size() > MaxPrompt()) request.prompt.resize(MaxPrompt());
+    request.sampling.max_tokens = MaxTokens();
     request.sampling.ignore_eos = i % 4 == 1;
     if (i % 2 == 1) {
       request.sampling.temperature = i % 4 == 1 ? 1.0 : 0.7;
@@ -155,10 +160,9 @@ TEST(SameTokens, WhateverTheLoadAndTheSettings) {
   const Outcome reference = RunAll(**reference_engine, requests);
   for (const auto& tokens : reference.tokens) ASSERT_FALSE(tokens.empty());
 
-  const bool full = std::getenv("FIRESTEEL_FULL") != nullptr;
   const std::vector<Setting> all = AllSettings();
   // A stride that is coprime to every axis meets each pair of values early.
-  const size_t stride = full ? 1 : 29;
+  const size_t stride = IsFull() ? 1 : 29;
   int64_t preemptions = 0, accepted = 0, runs = 0;
   for (size_t i = 0; i < all.size(); i += stride) {
     const Setting& setting = all[i];
@@ -176,6 +180,10 @@ TEST(SameTokens, WhateverTheLoadAndTheSettings) {
     const EngineStats stats = (*engine)->Stats();
     preemptions += stats.preemptions;
     accepted += stats.spec_accepted;
+    if (IsFull() && i % 54 == 53) {
+      std::printf("%zu of %zu settings\n", i + 1, all.size());
+      std::fflush(stdout);
+    }
   }
   // The sweep is worth something only if it met what it is about.
   EXPECT_GT(preemptions, 0);

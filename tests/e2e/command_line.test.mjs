@@ -78,7 +78,8 @@ test('inspect says what the checkpoint is', () => {
 });
 
 test('SIGTERM lets an accepted request finish, then exits with 0', async () => {
-  const server = await serve([target, '--served-model-name', 'demo', '--spec-method', 'none']);
+  const server = await serve([target, '--served-model-name', 'demo', '--spec-method', 'none',
+    '--drain-timeout-ms', '600000']);
   const response = await fetch(`${server.url}/v1/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
