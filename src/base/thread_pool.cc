@@ -47,59 +47,106 @@ int32_t WaitWhile(const std::atomic<int32_t>& value, int32_t old) {
   return value.load(std::memory_order_acquire);
 }
 
+// Enough pieces for the others to take over what a late thread has not begun.
+constexpr int64_t kChunksPerThread = 4;
+
 struct Job {
   int64_t n = 0;
   int64_t grain = 1;
-  std::optional<RangeFunction> fn;  // none: end the thread
+  int64_t chunks = 0;
+  const RangeFunction* fn = nullptr;
 };
 
-void RunShare(const Job& job, int thread, int num_threads) {
-  const int64_t grains = (job.n + job.grain - 1) / job.grain;
-  const int64_t begin = grains * thread / num_threads * job.grain;
-  const int64_t end = std::min(job.n, grains * (thread + 1) / num_threads * job.grain);
-  if (begin < end) (*job.fn)(begin, end, thread);
-}
+// The chunks of a thread's share that nobody has claimed: 32 bits of the call they belong to, 16 of
+// the next chunk, 16 of the end. One word, so that a thread that comes late can neither claim a
+// chunk of another call nor one beyond the share.
+struct alignas(64) Share {
+  std::atomic<uint64_t> word{0};
+
+  void Open(uint32_t epoch, int64_t begin, int64_t end) {
+    word.store(uint64_t{epoch} << 32 | static_cast<uint64_t>(begin << 16 | end),
+               std::memory_order_release);
+  }
+  // A chunk, or -1 when none is left or the call is over.
+  int64_t Claim(uint32_t epoch) {
+    uint64_t now = word.load(std::memory_order_acquire);
+    while (now >> 32 == epoch && (now >> 16 & 0xFFFF) < (now & 0xFFFF)) {
+      if (word.compare_exchange_weak(now, now + (uint64_t{1} << 16), std::memory_order_acq_rel))
+        return static_cast<int64_t>(now >> 16 & 0xFFFF);
+    }
+    return -1;
+  }
+};
 
 }  // namespace
 
 struct ThreadPool::Impl {
-  explicit Impl(int num_threads) : num_threads(num_threads) {
+  explicit Impl(int num_threads)
+      : num_threads(num_threads), shares(static_cast<size_t>(num_threads)) {
     threads.reserve(static_cast<size_t>(num_threads) - 1);
     for (int t = 1; t < num_threads; ++t) threads.emplace_back([this, t] { Work(t); });
   }
 
   ~Impl() {
-    Publish(Job());
+    ending.store(true, std::memory_order_relaxed);
+    epoch.fetch_add(1, std::memory_order_release);
+    epoch.notify_all();
     for (std::thread& thread : threads) thread.join();
   }
 
-  // The job is written before the epoch that announces it, and read after it.
-  void Publish(const Job& next) {
+  // The job is written before the shares that announce it, and not again before all its chunks are
+  // done; so whoever holds a claim may read it.
+  void Run(const Job& next) {
     job = next;
-    running.store(num_threads - 1, std::memory_order_relaxed);
-    epoch.fetch_add(1, std::memory_order_release);
+    unfinished.store(static_cast<int32_t>(job.chunks), std::memory_order_relaxed);
+    const int32_t call = epoch.load(std::memory_order_relaxed) + 1;
+    for (int t = 0; t < num_threads; ++t) {
+      shares[static_cast<size_t>(t)].Open(static_cast<uint32_t>(call), job.chunks * t / num_threads,
+                                          job.chunks * (t + 1) / num_threads);
+    }
+    epoch.store(call, std::memory_order_release);
     epoch.notify_all();
+    RunChunks(static_cast<uint32_t>(call), 0);
+    for (int32_t left = unfinished.load(std::memory_order_acquire); left != 0;) {
+      left = WaitWhile(unfinished, left);
+    }
   }
 
   void Work(int thread) {
     int32_t seen = 0;
     while (true) {
       seen = WaitWhile(epoch, seen);
-      if (!job.fn) return;
-      RunShare(job, thread, num_threads);
-      if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
+      if (ending.load(std::memory_order_relaxed)) return;
+      RunChunks(static_cast<uint32_t>(seen), thread);
+    }
+  }
+
+  // First the thread's own share, then what others have left: a thread that lost its core delays
+  // the chunk that it is in, not the call.
+  void RunChunks(uint32_t call, int thread) {
+    for (int i = 0; i < num_threads; ++i) {
+      Share& share = shares[static_cast<size_t>((thread + i) % num_threads)];
+      for (int64_t chunk; (chunk = share.Claim(call)) >= 0;) {
+        const int64_t grains = (job.n + job.grain - 1) / job.grain;
+        const int64_t begin = grains * chunk / job.chunks * job.grain;
+        const int64_t end = std::min(job.n, grains * (chunk + 1) / job.chunks * job.grain);
+        (*job.fn)(begin, end, thread);
+        if (unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished.notify_one();
+      }
     }
   }
 
   const int num_threads;
   Job job;
-  alignas(64) std::atomic<int32_t> epoch{0};
-  alignas(64) std::atomic<int32_t> running{0};  // workers that have not finished this epoch
+  std::vector<Share> shares;
+  std::atomic<bool> ending{false};
+  alignas(64) std::atomic<int32_t> epoch{0};       // counts the calls
+  alignas(64) std::atomic<int32_t> unfinished{0};  // chunks of the present one
   std::vector<std::thread> threads;
 };
 
 ThreadPool::ThreadPool(int num_threads) {
-  FS_CHECK(num_threads >= 1, "a pool of {} threads", num_threads);
+  FS_CHECK(num_threads >= 1 && num_threads <= kMaxThreads, "a pool of {} threads", num_threads);
   impl_ = std::make_unique<Impl>(num_threads);
 }
 
@@ -114,11 +161,8 @@ void ThreadPool::ParallelFor(int64_t n, int64_t grain, RangeFunction fn) {
     fn(0, n, 0);
     return;
   }
-  impl_->Publish({n, grain, fn});
-  RunShare(impl_->job, 0, impl_->num_threads);
-  for (int32_t left = impl_->running.load(std::memory_order_acquire); left != 0;) {
-    left = WaitWhile(impl_->running, left);
-  }
+  const int64_t grains = (n + grain - 1) / grain;
+  impl_->Run({n, grain, std::min(grains, impl_->num_threads * kChunksPerThread), &fn});
 }
 
 namespace {

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
 #include <numeric>
+#include <set>
 #include <thread>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace firesteel {
@@ -40,17 +43,39 @@ TEST(ThreadPool, OneGrainRunsOnTheCaller) {
   EXPECT_EQ(ran_on, std::this_thread::get_id());
 }
 
-TEST(ThreadPool, SplitsTheSameWayEveryTime) {
+TEST(ThreadPool, CutsTheSameWayEveryTime) {
   ThreadPool pool(3);
-  const auto split = [&] {
-    std::vector<std::tuple<int64_t, int64_t>> ranges(3);
-    pool.ParallelFor(100, 8, [&](int64_t begin, int64_t end, int thread) {
-      ranges[static_cast<size_t>(thread)] = {begin, end};
+  const auto cuts = [&] {
+    std::mutex mutex;
+    std::set<std::pair<int64_t, int64_t>> ranges;
+    pool.ParallelFor(100, 8, [&](int64_t begin, int64_t end, int) {
+      const std::lock_guard lock(mutex);
+      ranges.emplace(begin, end);
     });
     return ranges;
   };
-  const auto first = split();
-  for (int i = 0; i < 100; ++i) ASSERT_EQ(split(), first);
+  const auto first = cuts();
+  EXPECT_GT(first.size(), 3u);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(cuts(), first);
+}
+
+// One range is held until all others are done: whoever else there is must take them over.
+TEST(ThreadPool, ALateThreadDelaysOneRangeOnly) {
+  for (const int threads : {2, 4}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 50; ++round) {
+      std::atomic<int64_t> done = 0;
+      std::atomic<bool> holding = false;
+      pool.ParallelFor(64, 1, [&](int64_t begin, int64_t end, int) {
+        if (!holding.exchange(true)) {
+          const int64_t others = 64 - (end - begin);
+          while (done < others) std::this_thread::yield();
+        }
+        done += end - begin;
+      });
+      ASSERT_EQ(done, 64);
+    }
+  }
 }
 
 // Plain memory written by the workers must be visible to the caller, call after call, and the other
