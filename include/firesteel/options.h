@@ -21,8 +21,10 @@ struct SpeculationOptions {
 };
 
 struct EngineOptions {
-  std::string model;                     // directory of an HF checkpoint
-  std::string weight_dtype = "auto";     // auto | float32 | bfloat16
+  std::string model;  // directory of an HF checkpoint
+  // auto | float32 | bfloat16 | fp8 (stored so) | int8 | int4 (made at load; the head is int8)
+  std::string weight_dtype = "auto";
+  std::string weight_cache = "";         // directory that keeps what int8 and int4 made; "": none
   std::string kv_cache_dtype = "auto";   // auto (bfloat16) | float32 | bfloat16 | fp8
   int32_t block_size = 16;               // positions per KV block, a multiple of 16
   int32_t max_model_len = 0;             // prompt + output; 0: what the checkpoint was made for

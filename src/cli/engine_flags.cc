@@ -24,7 +24,14 @@ std::vector<FlagSpec> OwnFlags() {
        kValue,
        "TYPE",
        d.weight_dtype,
-       "auto, float32 or bfloat16; auto: as in the checkpoint",
+       "auto, float32, bfloat16, fp8, int8 or int4; auto: as in the checkpoint; int8 and "
+       "int4 are made at load (the head is int8)",
+       {}},
+      {"--weight-cache",
+       kValue,
+       "DIR",
+       "none",
+       "keep the weights that int8 and int4 made, for the next start",
        {}},
       {"--kv-cache-dtype",
        kValue,
@@ -263,21 +270,19 @@ std::vector<FlagSpec> ForeignFlags() {
        kNone},
       {"--load-format", kValue, "NAME", "", "checkpoints are safetensors", {}, kNone},
       {"--profile-cache", kValue, "DIR", "", "step costs are not stored", {}, kLater},
-      {"--weight-cache", kValue, "DIR", "", "packed weights are not stored", {}, kLater},
       {"--quantization", kValue, "NAME", "", "weights keep the checkpoint's type", {"-q"}, kLater},
   };
 }
 
-Status ReadWeightDtype(const FlagValues& values, EngineOptions* options) {
-  const std::string text = values.Text("--weight-dtype");
-  for (const char* later : {"fp8", "int8", "int4"}) {
-    if (text == later) {
-      return InvalidArgument(fmt::format(
-          "--weight-dtype {} is not in this version, which has auto, float32, bfloat16", later));
-    }
+Status ReadWeights(const FlagValues& values, EngineOptions* options) {
+  FS_TRY(values.ReadChoice("--weight-dtype", {"auto", "float32", "bfloat16", "fp8", "int8", "int4"},
+                           &options->weight_dtype));
+  if (!values.Has("--weight-cache")) return {};
+  options->weight_cache = values.Text("--weight-cache");
+  if (options->weight_cache.empty()) {
+    return InvalidArgument("--weight-cache is empty, expected a directory");
   }
-  return values.ReadChoice("--weight-dtype", {"auto", "float32", "bfloat16"},
-                           &options->weight_dtype);
+  return {};
 }
 
 Status ReadSizes(const FlagValues& values, EngineOptions* o) {
@@ -325,7 +330,7 @@ Result<EngineOptions> ReadEngineFlags(const FlagValues& values,
     }
     options.model = values.Text("--model");
   }
-  FS_TRY(ReadWeightDtype(values, &options));
+  FS_TRY(ReadWeights(values, &options));
   FS_TRY(values.ReadChoice("--kv-cache-dtype", {"auto", "float32", "bfloat16", "fp8", "fp8_e4m3"},
                            &options.kv_cache_dtype));
   if (options.kv_cache_dtype == "fp8_e4m3") options.kv_cache_dtype = "fp8";

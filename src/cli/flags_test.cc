@@ -78,7 +78,9 @@ TEST(ServeFlagsTest, EveryFlagArrives) {
                              "--api-key",
                              "k",
                              "--weight-dtype",
-                             "float32",
+                             "int4",
+                             "--weight-cache",
+                             "packed",
                              "--kv-cache-dtype",
                              "fp8_e4m3",
                              "--block-size",
@@ -127,7 +129,8 @@ TEST(ServeFlagsTest, EveryFlagArrives) {
   ASSERT_TRUE(p.ok()) << p.status().message();
   const EngineOptions& e = p->engine;
   EXPECT_EQ(e.model, "m");
-  EXPECT_EQ(e.weight_dtype, "float32");
+  EXPECT_EQ(e.weight_dtype, "int4");
+  EXPECT_EQ(e.weight_cache, "packed");
   EXPECT_EQ(e.kv_cache_dtype, "fp8");
   EXPECT_EQ(e.block_size, 64);
   EXPECT_EQ(e.max_model_len, 32 * 1024);
@@ -266,7 +269,7 @@ TEST(ServeFlagsTest, BadCommandLinesSayWhatIsWrong) {
       {{"--max-model-len", "long"}, "--max-model-len is long"},
       {{"--kv-cache-dtype", "int4"},
        "--kv-cache-dtype is int4, expected one of auto, float32, bfloat16, fp8"},
-      {{"--weight-dtype", "int8"}, "--weight-dtype int8 is not in this version"},
+      {{"--weight-cache", ""}, "--weight-cache is empty"},
       {{"--weight-dtype", "half"}, "--weight-dtype is half, expected one of"},
       {{"--ballast-layers", "4:"}, "--ballast-layers is 4:, expected N or N:WIDTH"},
       {{"--ballast-layers", "-1"}, "--ballast-layers is -1"},
@@ -290,7 +293,6 @@ TEST(ServeFlagsTest, BadCommandLinesSayWhatIsWrong) {
       {{"--spec-synthetic-acceptance", "0.5"},
        "--spec-synthetic-acceptance is not in this version"},
       {{"--profile-cache", "d"}, "--profile-cache is not in this version"},
-      {{"--weight-cache", "d"}, "--weight-cache is not in this version"},
       {{"--speculative-config", "{"}, "--speculative-config: is not valid JSON"},
       {{"--speculative-config", "[1]"}, "--speculative-config: is not a JSON object"},
       {{"--speculative-config", R"({"method":"medusa"})"},
@@ -396,7 +398,7 @@ TEST_F(ConfigFileTest, ErrorsNameFileAndKey) {
       {"warmup: 3", "warmup is 3, expected true or false"},
       {"- port", "is not a mapping of flags to values"},
       {"port: x", "--port is x"},
-      {"weight-cache: d", "--weight-cache is not in this version"},
+      {"profile-cache: d", "--profile-cache is not in this version"},
       {"port: [", "line"},
   };
   for (const auto& c : kCases) {

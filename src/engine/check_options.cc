@@ -67,7 +67,8 @@ Status CheckOptions(const EngineOptions& o) {
     return InvalidArgument(fmt::format("block_size: {}, expected a multiple of {} up to {}",
                                        o.block_size, kAttentionTile, kMaxBlockSize));
   }
-  static constexpr std::array<std::string_view, 3> kWeights{"auto", "float32", "bfloat16"};
+  static constexpr std::array<std::string_view, 6> kWeights{"auto", "float32", "bfloat16",
+                                                            "fp8",  "int8",    "int4"};
   static constexpr std::array<std::string_view, 4> kKv{"auto", "float32", "bfloat16", "fp8"};
   static constexpr std::array<std::string_view, 3> kVerify{"auto", "match", "rejection"};
   static constexpr std::array<std::string_view, 2> kDefaults{"auto", "vllm"};

@@ -154,7 +154,7 @@ bool EngineImpl::Forward(const StepPlan& plan) {
 }
 
 void EngineImpl::VerifyRows(const StepPlan& plan) {
-  VerifySequences(*parts_.exec, plan, drafts_, batch_, out_.logits, &verdicts_);
+  VerifySequences(*parts_.exec, plan, drafts_, batch_, out_.logits, &verify_scratch_, &verdicts_);
   wrong_accepts_left_ -= PlantWrongAccepts(wrong_accepts_left_, drafts_, &verdicts_);
   TakeLogprobs(*parts_.exec, plan, batch_, out_.logits, &verdicts_);
 }

@@ -102,6 +102,7 @@ class EngineImpl : public Engine {
   std::vector<Draft> drafts_;
   StepBatch batch_;
   ForwardOutput out_;
+  VerifyScratch verify_scratch_;
   std::vector<SequenceVerdict> verdicts_;
   std::vector<int64_t> new_lengths_;
   Workspace model_workspace_;  // logits and features live here until the next forward

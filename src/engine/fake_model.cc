@@ -25,15 +25,25 @@ CacheGroup HashGroup(std::string name) {
   return {std::move(name), 1, {{.dtype = DType::kF32, .heads = 1, .head_dim = 4}}};
 }
 
+namespace {
+
+std::byte* PlaceOfHash(const KvView& kv, int32_t group, SequenceSlot slot, int64_t position) {
+  const PagedPlane plane = kv.Plane(group, 0, 0);
+  return plane.Tile(kv.Table(slot, group), position) +
+         plane.format.ElementOffset(0, position % kAttentionTile, 0);
+}
+
+}  // namespace
+
 uint64_t LoadHash(const KvView& kv, int32_t group, SequenceSlot slot, int64_t position) {
   uint64_t hash;
-  std::memcpy(&hash, kv.Plane(group, 0, 0).Row(kv.Table(slot, group), position), sizeof(hash));
+  std::memcpy(&hash, PlaceOfHash(kv, group, slot, position), sizeof(hash));
   return hash;
 }
 
 void StoreHash(const KvView& kv, int32_t group, SequenceSlot slot, int64_t position,
                uint64_t hash) {
-  std::memcpy(kv.Plane(group, 0, 0).Row(kv.Table(slot, group), position), &hash, sizeof(hash));
+  std::memcpy(PlaceOfHash(kv, group, slot, position), &hash, sizeof(hash));
 }
 
 FakeModel::FakeModel(FakeModelOptions options) : options_(std::move(options)) {

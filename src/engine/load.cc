@@ -112,12 +112,16 @@ Result<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& requested,
   parts.pool = std::make_unique<ThreadPool>(options.threads);
   parts.exec = std::make_unique<Exec>(Exec{*parts.pool});
 
-  report("target", 0);
+  const bool quantizes = options.weight_dtype == "int8" || options.weight_dtype == "int4";
+  const std::string phase = quantizes ? "target, to " + options.weight_dtype : "target";
+  report(phase, 0);
   FS_ASSIGN(parts.model, LoadModel(*parts.exec, options.model,
                                    {.weight_dtype = options.weight_dtype,
+                                    .weight_cache = options.weight_cache,
                                     .ballast_layers = options.ballast_layers,
                                     .ballast_width = options.ballast_width,
-                                    .max_positions = options.max_model_len}));
+                                    .max_positions = options.max_model_len,
+                                    .progress = [&](double part) { report(phase, part); }}));
   const ModelInfo& info = parts.model->info();
   FS_TRY(FitModelLength(info, &options));
   report("tokenizer", 0);

@@ -9,20 +9,19 @@ namespace firesteel {
 namespace {
 
 void VerifyOne(const PlannedSequence& planned, const Draft& draft, int32_t first_logit,
-               ConstMatrix logits, std::vector<float>* scratch, SequenceVerdict* verdict) {
+               ConstMatrix logits, VerifyScratch::OfThread* scratch, SequenceVerdict* verdict) {
   const Sequence& s = *planned.sequence;
   const std::span<const int32_t> tokens = draft.tokens;
   const bool as_is = s.processor.IsIdentity();
-  Distribution distribution;
   const auto target = [&](int32_t row) -> const Distribution& {
     std::span<const float> raw = logits.RowSpan(first_logit + row);
     if (!as_is) {
-      scratch->assign(raw.begin(), raw.end());  // logprobs need the raw ones
-      s.processor.Process(tokens.first(static_cast<size_t>(row)), *scratch);
-      raw = *scratch;
+      scratch->processed.assign(raw.begin(), raw.end());  // logprobs need the raw ones
+      s.processor.Process(tokens.first(static_cast<size_t>(row)), scratch->processed);
+      raw = scratch->processed;
     }
-    distribution = MakeDistribution(raw, s.sampling);
-    return distribution;
+    MakeDistribution(raw, s.sampling, &scratch->of_distribution, &scratch->distribution);
+    return scratch->distribution;
   };
   const Verdict v = Verify(s.rule, {.draft = tokens,
                                     .draft_probs = draft.probs,
@@ -37,19 +36,20 @@ void VerifyOne(const PlannedSequence& planned, const Draft& draft, int32_t first
 }  // namespace
 
 void VerifySequences(Exec& exec, const StepPlan& plan, std::span<const Draft> drafts,
-                     const StepBatch& batch, ConstMatrix logits,
+                     const StepBatch& batch, ConstMatrix logits, VerifyScratch* scratch,
                      std::vector<SequenceVerdict>* verdicts) {
   verdicts->resize(plan.sequences.size());
+  scratch->threads.resize(static_cast<size_t>(exec.pool.NumThreads()));
   const auto n = static_cast<int64_t>(plan.sequences.size());
-  exec.pool.ParallelFor(n, 1, [&](int64_t begin, int64_t end, int) {
-    std::vector<float> scratch;
+  exec.pool.ParallelFor(n, 1, [&](int64_t begin, int64_t end, int thread) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       SequenceVerdict& verdict = (*verdicts)[i];
       verdict.accepted = 0;
       verdict.tokens.clear();
       verdict.logprobs.clear();
       if (batch.first_logit[i] < 0) continue;
-      VerifyOne(plan.sequences[i], drafts[i], batch.first_logit[i], logits, &scratch, &verdict);
+      VerifyOne(plan.sequences[i], drafts[i], batch.first_logit[i], logits,
+                &scratch->threads[static_cast<size_t>(thread)], &verdict);
     }
   });
 }

@@ -11,6 +11,7 @@
 #include "engine/scheduler.h"
 #include "firesteel/request.h"
 #include "kernels/exec.h"
+#include "sampling/distribution.h"
 #include "tensor/matrix.h"
 
 namespace firesteel {
@@ -23,9 +24,19 @@ struct SequenceVerdict {
       logprobs;  // one per token when asked for, from the raw logits of the row that decided it
 };
 
+// What VerifySequences works in, so that it does not allocate in steady state.
+struct VerifyScratch {
+  struct OfThread {
+    std::vector<float> processed;  // logits of a row after penalties [V]
+    Distribution distribution;
+    DistributionScratch of_distribution;
+  };
+  std::vector<OfThread> threads;
+};
+
 // `logits` [L, V] as batch.logit_rows asked. A verdict reads a sequence's own logits only.
 void VerifySequences(Exec& exec, const StepPlan& plan, std::span<const Draft> drafts,
-                     const StepBatch& batch, ConstMatrix logits,
+                     const StepBatch& batch, ConstMatrix logits, VerifyScratch* scratch,
                      std::vector<SequenceVerdict>* verdicts);
 
 // A planted fault (EngineOptions::plant_wrong_accepts): in up to `count` verdicts that refused a

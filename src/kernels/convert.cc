@@ -92,6 +92,17 @@ uint8_t F32ToF8E4M3(float value) {
   return sign | static_cast<uint8_t>((rounded >> 20) - ((127 - 7) << 3));
 }
 
+float F8E8M0ToF32(uint8_t bits) {
+  if (bits == 0) return 0x1p-127f;
+  return std::bit_cast<float>(bits == 255 ? 0x7FC00000u : uint32_t{bits} << 23);
+}
+
+float F4E2M1ToF32(uint8_t bits) {
+  constexpr float kMagnitudes[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  const float magnitude = kMagnitudes[bits & 7];
+  return bits & 8 ? -magnitude : magnitude;
+}
+
 bool WidenToF32(const WeightView& from, std::span<float> to) {
   FS_DCHECK(static_cast<int64_t>(to.size()) == from.rows * from.cols);
   switch (from.dtype) {

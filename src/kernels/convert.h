@@ -15,6 +15,8 @@ uint16_t F32ToBF16(float value);
 float F16ToF32(uint16_t bits);
 float F8E4M3ToF32(uint8_t bits);
 uint8_t F32ToF8E4M3(float value);
+float F8E8M0ToF32(uint8_t bits);  // a power of two; 255 is NaN
+float F4E2M1ToF32(uint8_t bits);  // of the low four bits
 
 // Widens a float vector or matrix of the checkpoint (f32, bf16, f16, f64) to float32; false for any
 // other dtype.

@@ -1,7 +1,8 @@
-// Decodes a tile of kAttentionTile cached rows of one head to float32: keys transposed, values as
-// they lie.
+// What a tile of the cache holds for one head, as vectors of float32. Include after highway.h,
+// inside no namespace.
 //
-// Include after highway.h, inside no namespace.
+// FP8 elements come out as 2^-8 of their value, and without their scale: both go into the score of
+// a key and into the weight of a value, once for a position instead of once for an element.
 
 #if defined(FIRESTEEL_KERNELS_KV_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef FIRESTEEL_KERNELS_KV_TILE_INL_H
@@ -13,201 +14,147 @@
 #include <cstdint>
 #include <cstring>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
-#include "kernels/convert.h"
-#include "kernels/paged_attention.h"
 #include "kernels/partial-inl.h"
+#include "tensor/matrix.h"
 #include "tensor/paged_view.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace firesteel::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using DU = hn::Repartition<uint32_t, D>;
-using VecU = hn::Vec<DU>;
-
 constexpr int64_t kTile = kAttentionTile;
 constexpr int64_t kTileVectors = kTile / kLanes;
-constexpr int64_t kMaxHeadDim = kMaxAttentionHeadDim;
+constexpr int64_t kLine = 64;  // bytes that a prefetch brings
 
-// Where the elements of one head begin in each row of a tile.
-struct TileRows {
-  const std::byte* elements[kTile];
-  float scales[kTile];  // FP8 only
-};
-
-// Each cell type says how to widen one element, a vector of elements that lie side by side, and
-// element `e` of every 32-bit word of a vector.
+// Load: kLanes elements that lie side by side. LoadPair: twice as many; kPairs where that is
+// cheaper than two loads.
 struct F32Cells {
   static constexpr int64_t kBytes = 4;
-  static constexpr bool kScaled = false;
-  static float One(const std::byte* p) {
-    float x;
-    std::memcpy(&x, p, sizeof(x));
-    return x;
-  }
-  static HWY_INLINE Vec Row(const std::byte* p) {
+  static constexpr bool kScaled = false, kPairs = false;
+  static HWY_INLINE Vec Load(const std::byte* p) {
     return hn::LoadU(D(), reinterpret_cast<const float*>(p));
   }
-  template <int e>
-  static HWY_INLINE Vec FromWords(VecU words) {
-    return hn::BitCast(D(), words);
+  static HWY_INLINE void LoadPair(const std::byte* p, Vec& a, Vec& b) {
+    a = Load(p);
+    b = Load(p + kLanes * kBytes);
   }
 };
 
 struct BF16Cells {
   static constexpr int64_t kBytes = 2;
-  static constexpr bool kScaled = false;
-  static float One(const std::byte* p) {
-    uint16_t bits;
-    std::memcpy(&bits, p, sizeof(bits));
-    return BF16ToF32(bits);
-  }
-  static HWY_INLINE Vec Row(const std::byte* p) {
+  static constexpr bool kScaled = false, kPairs = false;
+  static HWY_INLINE Vec Load(const std::byte* p) {
     const hn::Rebind<uint16_t, D> half;
-    const VecU wide = hn::PromoteTo(DU(), hn::LoadU(half, reinterpret_cast<const uint16_t*>(p)));
+    const hn::Repartition<uint32_t, D> du;
+    const auto wide = hn::PromoteTo(du, hn::LoadU(half, reinterpret_cast<const uint16_t*>(p)));
     return hn::BitCast(D(), hn::ShiftLeft<16>(wide));
   }
-  template <int e>
-  static HWY_INLINE Vec FromWords(VecU words) {
-    return hn::BitCast(
-        D(), e == 0 ? hn::ShiftLeft<16>(words) : hn::And(words, hn::Set(DU(), 0xFFFF0000u)));
+  static HWY_INLINE void LoadPair(const std::byte* p, Vec& a, Vec& b) {
+    a = Load(p);
+    b = Load(p + kLanes * kBytes);
   }
 };
 
+// e4m3 with its exponent moved into that of a float16 is 2^-8 of its value, subnormals included,
+// and the conversion to float32 is the hardware's. The code for NaN is never stored (AppendPaged).
 struct F8Cells {
   static constexpr int64_t kBytes = 1;
-  static constexpr bool kScaled = true;
-  static float One(const std::byte* p) { return F8E4M3ToF32(static_cast<uint8_t>(*p)); }
-  static HWY_INLINE Vec Row(const std::byte* p) {
-    const hn::Rebind<uint8_t, D> quarter;
-    return Widen(hn::PromoteTo(DU(), hn::LoadU(quarter, reinterpret_cast<const uint8_t*>(p))));
-  }
-  template <int e>
-  static HWY_INLINE Vec FromWords(VecU words) {
-    return Widen(hn::And(hn::ShiftRight<8 * e>(words), hn::Set(DU(), 0xFFu)));
+  static constexpr bool kScaled = true, kPairs = HWY_TARGET == HWY_AVX3;
+  static constexpr float kUnit = 256.0f;
+  using DU16 = hn::Rebind<uint16_t, D>;
+  static HWY_INLINE Vec Load(const std::byte* p) { return ToF32(Halves(DU16(), p)); }
+  static HWY_INLINE void LoadPair(const std::byte* p, Vec& a, Vec& b) {
+#if HWY_TARGET == HWY_AVX3
+    const auto halves = Halves(hn::Repartition<uint16_t, D>(), p);
+    a = ToF32(hn::LowerHalf(DU16(), halves));
+    b = ToF32(hn::UpperHalf(DU16(), halves));
+#else
+    a = Load(p);
+    b = Load(p + kLanes * kBytes);
+#endif
   }
 
  private:
-  static HWY_INLINE Vec Widen(VecU bytes) {
-    const D d;
-    const DU du;
-    const VecU magnitude = hn::And(bytes, hn::Set(du, 0x7Fu));
-    const VecU sign = hn::ShiftLeft<24>(hn::Xor(bytes, magnitude));
-    const VecU shifted = hn::ShiftLeft<20>(magnitude);
-    const Vec normal = hn::BitCast(d, hn::Add(shifted, hn::Set(du, 120u << 23)));
-    // A subnormal m * 2^-9 comes from (1 + m/8) * 2^-6 by subtraction: a float32 subnormal would
-    // cost a trap per vector.
-    const Vec subnormal =
-        hn::Sub(hn::BitCast(d, hn::Add(shifted, hn::Set(du, 121u << 23))), hn::Set(d, 0x1p-6f));
-    const auto is_subnormal = hn::RebindMask(d, hn::Lt(AsSigned(magnitude), hn::Set(DI(), 8)));
-    const auto is_nan = hn::RebindMask(d, hn::Eq(AsSigned(magnitude), hn::Set(DI(), 0x7F)));
-    const Vec nan = hn::BitCast(d, hn::Set(du, 0x7FC00000u));
-    const Vec value = hn::IfThenElse(is_nan, nan, hn::IfThenElse(is_subnormal, subnormal, normal));
-    return hn::Or(value, hn::BitCast(d, sign));
+  // Widening with the sign leaves it in the 16th bit and in the one below, of which the mask keeps
+  // the upper.
+  template <class DU>
+  static HWY_INLINE hn::Vec<DU> Halves(DU du, const std::byte* p) {
+    const hn::RebindToSigned<DU> di;
+    const hn::Rebind<int8_t, DU> bytes;
+    const auto wide = hn::PromoteTo(di, hn::LoadU(bytes, reinterpret_cast<const int8_t*>(p)));
+    return hn::And(hn::BitCast(du, hn::ShiftLeft<7>(wide)),
+                   hn::Set(du, static_cast<uint16_t>(0xBFFF)));
   }
-  using DI = hn::Repartition<int32_t, D>;
-  static HWY_INLINE hn::Vec<DI> AsSigned(VecU v) { return hn::BitCast(DI(), v); }
+  static HWY_INLINE Vec ToF32(hn::Vec<DU16> halves) {
+    return hn::PromoteTo(D(), hn::BitCast(hn::Rebind<hwy::float16_t, D>(), halves));
+  }
 };
 
-// values[p * stride + d] for the first `count` positions; zeros from head_dim up to stride.
+// Widens `count` elements that lie side by side, a multiple of 2 kLanes.
 template <class Cells>
-void DecodeValues(const TileRows& rows, int64_t count, int64_t head_dim, int64_t stride,
-                  float* HWY_RESTRICT values) {
+HWY_INLINE void Widen(const std::byte* HWY_RESTRICT from, int64_t count, float* HWY_RESTRICT to) {
   const D d;
-  for (int64_t p = 0; p < count; ++p) {
-    const std::byte* from = rows.elements[p];
-    float* HWY_RESTRICT to = values + p * stride;
-    const Vec scale = hn::Set(d, Cells::kScaled ? rows.scales[p] : 1.0f);
-    int64_t i = 0;
-    for (; i + kLanes <= head_dim; i += kLanes) {
-      Vec v = Cells::Row(from + i * Cells::kBytes);
-      if constexpr (Cells::kScaled) v = hn::Mul(v, scale);
-      hn::Store(v, d, to + i);
-    }
-    for (; i < head_dim; ++i) {
-      to[i] = Cells::One(from + i * Cells::kBytes);
-      if constexpr (Cells::kScaled) to[i] *= rows.scales[p];
-    }
-    for (; i < stride; ++i) to[i] = 0.0f;
+  for (int64_t i = 0; i < count; i += 2 * kLanes) {
+    Vec a, b;
+    Cells::LoadPair(from + i * Cells::kBytes, a, b);
+    hn::Store(a, d, to + i);
+    hn::Store(b, d, to + i + kLanes);
   }
 }
 
-#if HWY_TARGET != HWY_SCALAR
-// Four vectors that hold words 0 … 3 of position 4 b + r in block b of vector r become four that
-// hold all positions of one word.
-HWY_INLINE void Transpose4x4(VecU& v0, VecU& v1, VecU& v2, VecU& v3) {
-  const DU du;
-  const hn::Repartition<uint64_t, DU> d64;
-  const auto a = hn::BitCast(d64, hn::InterleaveLower(du, v0, v1));
-  const auto b = hn::BitCast(d64, hn::InterleaveLower(du, v2, v3));
-  const auto c = hn::BitCast(d64, hn::InterleaveUpper(du, v0, v1));
-  const auto e = hn::BitCast(d64, hn::InterleaveUpper(du, v2, v3));
-  v0 = hn::BitCast(du, hn::InterleaveLower(d64, a, b));
-  v1 = hn::BitCast(du, hn::InterleaveUpper(d64, a, b));
-  v2 = hn::BitCast(du, hn::InterleaveLower(d64, c, e));
-  v3 = hn::BitCast(du, hn::InterleaveUpper(d64, c, e));
-}
-
-// Widens the elements of one word, for all positions of vector `v`, into their rows of `keys`.
+// The keys of a tile: to[d * kTile + p].
 template <class Cells>
-HWY_INLINE void StoreWord(VecU words, Vec scale, float* HWY_RESTRICT keys) {
-  const D d;
-  const auto store = [&](Vec x, int64_t e) HWY_ATTR {
-    if constexpr (Cells::kScaled) x = hn::Mul(x, scale);
-    hn::Store(x, d, keys + e * kTile);
-  };
-  store(Cells::template FromWords<0>(words), 0);
-  if constexpr (Cells::kBytes <= 2) store(Cells::template FromWords<1>(words), 1);
-  if constexpr (Cells::kBytes == 1) {
-    store(Cells::template FromWords<2>(words), 2);
-    store(Cells::template FromWords<3>(words), 3);
+HWY_INLINE void WidenKeys(const std::byte* from, int64_t head_dim, float* HWY_RESTRICT to) {
+  if constexpr (kTileVectors % 2 == 0) {
+    Widen<Cells>(from, head_dim * kTile, to);
+  } else {
+    const int64_t pairs = head_dim / 2 * 2;
+    Widen<Cells>(from, pairs * kTile, to);
+    if (pairs < head_dim) {
+      hn::Store(Cells::Load(from + pairs * kTile * Cells::kBytes), D(), to + pairs * kTile);
+    }
   }
 }
-#endif
 
-// keys[d * kTile + p]. All rows must be readable; what is in a row beyond the valid ones stays in
-// its own column.
+// Values [begin, end) of a tile: to[p * stride + d], zeros from head_dim up to stride.
 template <class Cells>
-void DecodeKeys(const TileRows& rows, int64_t head_dim, float* HWY_RESTRICT keys) {
-  int64_t done = 0;
-#if HWY_TARGET != HWY_SCALAR
-  constexpr int64_t kPerChunk = 16 / Cells::kBytes;  // elements in 16 bytes
-  constexpr int64_t kBlocks = kLanes / 4;
-  const int64_t chunks = head_dim / kPerChunk;
-  // First 16-byte pieces to where full vectors can pick them up, then the transposition: loading a
-  // vector right behind the stores of its pieces would wait for the store buffer.
-  HWY_ALIGN std::byte pieces[kTile * kMaxHeadDim * Cells::kBytes];
+HWY_INLINE void WidenValues(const std::byte* from, int64_t begin, int64_t end, int64_t head_dim,
+                            int64_t stride, float* HWY_RESTRICT to) {
+  if (head_dim == stride && head_dim % (2 * kLanes) == 0) {
+    Widen<Cells>(from + begin * head_dim * Cells::kBytes, (end - begin) * head_dim,
+                 to + begin * stride);
+    return;
+  }
+  for (int64_t p = begin; p < end; ++p) {
+    const std::byte* row = from + p * head_dim * Cells::kBytes;
+    for (int64_t d = 0; d < stride; d += kLanes) {
+      // Past its row a vector would read what belongs to others, or to nobody.
+      HWY_ALIGN std::byte cells[kLanes * Cells::kBytes] = {};
+      const int64_t here = HWY_MAX(HWY_MIN(head_dim - d, kLanes), int64_t{0});
+      std::memcpy(cells, row + d * Cells::kBytes, static_cast<size_t>(here * Cells::kBytes));
+      hn::Store(Cells::Load(cells), D(), to + p * stride + d);
+    }
+  }
+}
+
+// Rows [first, first + count) of a matrix as a tile of keys, zeros behind.
+inline void KeysFromRows(const ConstMatrix& rows, int64_t first, int64_t count, int64_t column,
+                         int64_t head_dim, float* HWY_RESTRICT to) {
   for (int64_t p = 0; p < kTile; ++p) {
-    const int64_t v = p / kLanes, b = p % kLanes / 4, r = p % 4;
-    const std::byte* from = rows.elements[p];
-    std::byte* to = pieces + ((v * 4 + r) * kBlocks + b) * 16;
-    for (int64_t c = 0; c < chunks; ++c) std::memcpy(to + c * kTile * 16, from + c * 16, 16);
+    const float* from = p < count ? rows.Row(first + p) + column : nullptr;
+    for (int64_t d = 0; d < head_dim; ++d) to[d * kTile + p] = from != nullptr ? from[d] : 0.0f;
   }
-  const D d;
-  const DU du;
-  for (int64_t c = 0; c < chunks; ++c) {
-    for (int64_t v = 0; v < kTileVectors; ++v) {
-      const auto* piece = reinterpret_cast<const uint32_t*>(pieces + (c * kTile + v * kLanes) * 16);
-      VecU w0 = hn::Load(du, piece), w1 = hn::Load(du, piece + kLanes);
-      VecU w2 = hn::Load(du, piece + 2 * kLanes), w3 = hn::Load(du, piece + 3 * kLanes);
-      Transpose4x4(w0, w1, w2, w3);
-      const Vec scale = Cells::kScaled ? hn::LoadU(d, rows.scales + v * kLanes) : hn::Zero(d);
-      float* to = keys + c * kPerChunk * kTile + v * kLanes;
-      StoreWord<Cells>(w0, scale, to);
-      StoreWord<Cells>(w1, scale, to + kPerChunk / 4 * kTile);
-      StoreWord<Cells>(w2, scale, to + 2 * (kPerChunk / 4) * kTile);
-      StoreWord<Cells>(w3, scale, to + 3 * (kPerChunk / 4) * kTile);
-    }
-  }
-  done = chunks * kPerChunk;
-#endif
-  for (; done < head_dim; ++done) {
-    for (int64_t p = 0; p < kTile; ++p) {
-      float x = Cells::One(rows.elements[p] + done * Cells::kBytes);
-      if constexpr (Cells::kScaled) x *= rows.scales[p];
-      keys[done * kTile + p] = x;
-    }
+}
+
+inline void ValuesFromRows(const ConstMatrix& rows, int64_t first, int64_t count, int64_t column,
+                           int64_t head_dim, int64_t stride, float* HWY_RESTRICT to) {
+  for (int64_t p = 0; p < count; ++p) {
+    std::memcpy(to + p * stride, rows.Row(first + p) + column,
+                static_cast<size_t>(head_dim) * sizeof(float));
+    std::memset(to + p * stride + head_dim, 0,
+                static_cast<size_t>(stride - head_dim) * sizeof(float));
   }
 }
 

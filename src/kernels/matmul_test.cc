@@ -6,61 +6,54 @@
 #include <string>
 #include <vector>
 
-#include "kernels/reference.h"
 #include "kernels/test_support.h"
+#include "kernels/test_weights.h"
 
 namespace firesteel {
 namespace {
 
-// A random weight as a checkpoint would hold it.
-struct StoredWeight {
-  StoredWeight(DType dtype, int64_t rows, int64_t cols, uint32_t seed, const char* name = "w")
-      : bytes(static_cast<size_t>(rows * cols) * SizeOf(dtype)) {
-    const TestMatrix values = TestMatrix::Random(rows, cols, seed);
-    for (int64_t i = 0; i < rows * cols; ++i) {
-      const float x = values.view().data[i];
-      if (dtype == DType::kF32) std::memcpy(&bytes[static_cast<size_t>(i) * 4], &x, 4);
-      // Any 16 bits that are finite will do for f16.
-      const uint16_t half =
-          dtype == DType::kBF16 ? F32ToBF16(x) : static_cast<uint16_t>(F32ToBF16(x) & 0xBFFF);
-      if (dtype != DType::kF32) std::memcpy(&bytes[static_cast<size_t>(i) * 2], &half, 2);
-    }
-    view = {bytes.data(), dtype, rows, cols, name};
-  }
-  std::vector<std::byte> bytes;
-  WeightView view;
-};
-
 PackedWeight Pack(Exec& exec, const StoredWeight& weight) {
-  Result<PackedWeight> packed = PackWeight(exec, std::span(&weight.view, 1));
-  EXPECT_TRUE(packed.ok()) << packed.status().message();
+  Result<PackedWeight> packed = PackWeight(exec, std::span(&weight.source, 1));
+  FS_CHECK(packed.ok(), "{}", packed.status().message());
   return *std::move(packed);
 }
 
-constexpr DType kTypes[] = {DType::kBF16, DType::kF32};
+bool IsScalar() { return std::string(SimdTargetName()) == "SCALAR"; }
+
+// |out - sum| is at most the rounding of a chain of K multiply-adds, for each element.
+void ExpectProduct(ConstMatrix x, ConstMatrix w, ConstMatrix out) {
+  for (int64_t m = 0; m < x.rows; ++m) {
+    for (int64_t n = 0; n < w.rows; ++n) {
+      double sum = 0, magnitude = 0;
+      for (int64_t k = 0; k < x.cols; ++k) {
+        sum += double{x.Row(m)[k]} * w.Row(n)[k];
+        magnitude += std::fabs(double{x.Row(m)[k]} * w.Row(n)[k]);
+      }
+      const double tolerance = magnitude * static_cast<double>(x.cols + 2) * 0x1p-23;
+      ASSERT_LE(std::fabs(out.Row(m)[n] - sum), tolerance) << "at " << m << ", " << n;
+    }
+  }
+}
 
 TEST(MatMul, MatchesReferenceAtOddSizes) {
   ThreadPool pool(2);
   Exec exec{pool};
-  for (DType dtype : {DType::kBF16, DType::kF32, DType::kF16}) {
-    for (int64_t n : {1, 31, 32, 33, 100, 300}) {
-      for (int64_t k : {1, 2, 3, 17, 64, 257}) {
-        const StoredWeight stored(dtype, n, k, static_cast<uint32_t>(n + k));
-        const std::vector<float> wide = reference::Widen(stored.view);
+  for (const WeightFormat format : kFloatFormats) {
+    for (const int64_t n : {1, 31, 32, 33, 130}) {
+      for (int64_t k : {1, 2, 3, 17, 64, 97, 128, 131, 257}) {
+        if (format == WeightFormat::kFp4) k += k % 2;
+        const StoredWeight stored(format, n, k, static_cast<uint32_t>(n + k));
         const PackedWeight packed = Pack(exec, stored);
+        EXPECT_EQ(packed.format(), format);
         EXPECT_EQ(packed.rows(), n);
         EXPECT_EQ(packed.cols(), k);
-        for (int64_t m : {1, 2, 3, 5, 8, 13, 29}) {
+        for (const int64_t m : {1, 2, 8, 29}) {
           const TestMatrix x = TestMatrix::Random(m, k, 5, k + 3);
-          TestMatrix expected(m, n);
-          reference::MatMul(x, ConstMatrix(wide.data(), n, k), expected);
-          float tolerance = 1e-5f;  // |x||w| summed over k, times the rounding of a chain of k
-          for (float w : wide)
-            tolerance = std::max(tolerance, std::fabs(w) * 4e-7f * static_cast<float>(k));
           ForEachTarget([&] {
+            SCOPED_TRACE(std::string(Name(format)) + " " + std::to_string(k));
             TestMatrix out(m, n, n + 5);
             MatMul(exec, x, packed, out);
-            ExpectNear(out, expected, tolerance);
+            ExpectProduct(x, stored.values(), out);
             TestMatrix sum(m, n);
             for (int64_t r = 0; r < m; ++r) std::fill_n(sum.Row(r), n, 2.0f);
             MatMul(exec, x, packed, sum, MatMulStore::kAdd);
@@ -74,41 +67,113 @@ TEST(MatMul, MatchesReferenceAtOddSizes) {
   }
 }
 
-// Each output is one chain of fused multiply-adds over k = 0, 1, 2, …: no other order gives these
-// bits.
+TEST(MatMul, AnEmptySumIsZero) {
+  ThreadPool pool(1);
+  Exec exec{pool};
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3}) {
+    const WeightSource empty{{nullptr, dtype, 5, 0, "w"}, {}};
+    const Result<PackedWeight> packed = PackWeight(exec, {&empty, 1});
+    ASSERT_TRUE(packed.ok());
+    const TestMatrix out(30, 5), x(30, 0, 1);
+    MatMul(exec, x, *packed, out);
+    for (int64_t r = 0; r < 30; ++r) {
+      for (int64_t c = 0; c < 5; ++c) EXPECT_EQ(out.Row(r)[c], 0.0f);
+    }
+  }
+}
+
+// Each output is one chain of fused multiply-adds over k = 0, 1, 2, …, under scales one for each
+// group, and one over the groups: no other order gives these bits.
 TEST(MatMul, IsOneChainOverK) {
   ThreadPool pool(1);
   Exec exec{pool};
-  for (DType dtype : kTypes) {
-    const StoredWeight stored(dtype, 40, 701, 3);
-    const std::vector<float> w = reference::Widen(stored.view);
+  for (const WeightFormat format : kFloatFormats) {
+    const int64_t k_count = format == WeightFormat::kFp4 ? 702 : 701;
+    const StoredWeight stored(format, 40, k_count, 3);
     const PackedWeight packed = Pack(exec, stored);
-    const TestMatrix x = TestMatrix::Random(30, 701, 4);
-    ForEachTarget([&] {
-      const bool fused = std::string(SimdTargetName()) != "SCALAR";
-      TestMatrix out(30, 40);
-      MatMul(exec, x, packed, out);
-      for (int64_t m = 0; m < 30; ++m) {
-        for (int64_t n = 0; n < 40; ++n) {
-          float sum = 0;
-          for (int64_t k = 0; k < 701; ++k) {
-            const float a = x.Row(m)[k], b = w[static_cast<size_t>(n * 701 + k)];
-            sum = fused ? std::fma(a, b, sum) : sum + a * b;
+    const int64_t group = format == WeightFormat::kFp8   ? 128
+                          : format == WeightFormat::kFp4 ? 32
+                                                         : k_count;
+    for (const int64_t rows : {3, 30}) {
+      const TestMatrix x = TestMatrix::Random(rows, k_count, 4);
+      ForEachTarget([&] {
+        TestMatrix out(rows, 40);
+        MatMul(exec, x, packed, out);
+        for (int64_t m = 0; m < rows; ++m) {
+          for (int64_t n = 0; n < 40; ++n) {
+            const auto fma = [&](float a, float b, float c) {
+              return IsScalar() ? a * b + c : std::fma(a, b, c);
+            };
+            float total = 0;
+            for (int64_t begin = 0; begin < k_count; begin += group) {
+              const auto first = static_cast<size_t>(n * k_count + begin);
+              float sum = 0;
+              for (int64_t k = begin; k < std::min(begin + group, k_count); ++k) {
+                sum = fma(x.Row(m)[k], stored.elements[static_cast<size_t>(n * k_count + k)], sum);
+              }
+              total = group == k_count ? sum : fma(sum, stored.scales[first], total);
+            }
+            ASSERT_EQ(out.Row(m)[n], total) << Name(format) << " " << m << " " << n;
           }
-          ASSERT_EQ(out.Row(m)[n], sum) << m << " " << n;
         }
+      });
+    }
+  }
+}
+
+// Every value of the narrow formats comes through as itself: one row of x picks them out.
+TEST(MatMul, DecodesEveryValue) {
+  ThreadPool pool(1);
+  Exec exec{pool};
+  std::vector<std::byte> f8(256 * 2), f4(16 * 16), f16(65536 * 2);
+  for (size_t i = 0; i < 256; ++i) {
+    const std::byte byte{static_cast<uint8_t>((i & 0x7F) == 0x7F ? 0 : i)};
+    f8[2 * i] = byte;  // [256, 2]: as k = 0, and mirrored as k = 1
+    f8[2 * (255 - i) + 1] = byte;
+    f4[i] = std::byte{static_cast<uint8_t>(i)};  // [16, 32]: every value at every place in a word
+  }
+  for (size_t i = 0; i < 65536; ++i) {
+    const auto half = static_cast<uint16_t>((i & 0x7C00) == 0x7C00 ? 0 : i);
+    std::memcpy(&f16[2 * i], &half, 2);
+  }
+  const std::vector<std::byte> ones(16, std::byte{127});
+  const WeightSource sources[] = {
+      {{f8.data(), DType::kF8E4M3, 256, 2, "f8"}, {}},
+      {{f4.data(), DType::kU8, 16, 16, "f4"}, {ones.data(), DType::kF8E8M0, 16, 1, "f4_scale"}},
+      {{f16.data(), DType::kF16, 32768, 2, "f16"}, {}}};
+  for (const WeightSource& source : sources) {
+    const Result<PackedWeight> packed = PackWeight(exec, {&source, 1});
+    const Result<PackedWeight> wide = PackWeight(exec, {&source, 1}, WeightFormat::kF32);
+    ASSERT_TRUE(packed.ok() && wide.ok());
+    const auto* w = reinterpret_cast<const float*>(wide->data());
+    const int64_t k_count = packed->cols(), n_count = packed->rows();
+    for (const int64_t copies : {int64_t{1}, 40 / k_count + 1}) {
+      TestMatrix x(k_count * copies, k_count);
+      for (int64_t m = 0; m < x.rows(); ++m) {
+        for (int64_t k = 0; k < k_count; ++k) x.Row(m)[k] = m % k_count == k ? 1.0f : 0.0f;
       }
-    });
+      ForEachTarget([&] {
+        TestMatrix out(x.rows(), n_count);
+        MatMul(exec, x, *packed, out);
+        for (int64_t m = 0; m < x.rows(); ++m) {
+          for (int64_t n = 0; n < n_count; ++n) {
+            ASSERT_EQ(out.Row(m)[n], w[(n / 32 * k_count + m % k_count) * 32 + n % 32])
+                << source.weight.name << " " << m << " " << n;
+          }
+        }
+      });
+    }
   }
 }
 
 // The promise on which everything above rests: a row has the same bits in any batch, at any place
 // in it, on any threads.
 TEST(MatMul, RowsDoNotDependOnTheBatch) {
-  const int64_t n = 333, k = 530;
-  const TestMatrix rows = TestMatrix::Random(512, k, 6, k + 6);
-  for (DType dtype : kTypes) {
-    const StoredWeight stored(dtype, n, k, 7);
+  const int64_t n = 333;
+  for (const WeightFormat format : kFloatFormats) {
+    const int64_t k = format == WeightFormat::kFp4 ? 330 : 331;
+    const TestMatrix rows = TestMatrix::Random(512, k, 6, k + 6);
+    const StoredWeight stored(format, n, k, 7);
     ForEachTarget([&] {
       ThreadPool single(1);
       Exec one{single};
@@ -118,7 +183,8 @@ TEST(MatMul, RowsDoNotDependOnTheBatch) {
         MatMul(one, rows.view().RowRange(r, 1), packed, alone.view().RowRange(r, 1));
       }
       std::vector<int64_t> counts;
-      for (int64_t m = 1; m <= 64; ++m) counts.push_back(m);
+      // Plain loops have one path for all counts, and are slow.
+      for (int64_t m = 1; m <= 64; m += IsScalar() ? 5 : 1) counts.push_back(m);
       counts.insert(counts.end(), {65, 127, 512});
       for (int threads : {1, 2, 3}) {
         ThreadPool pool(threads);
@@ -128,7 +194,7 @@ TEST(MatMul, RowsDoNotDependOnTheBatch) {
           TestMatrix out(m, n, n + 1);
           MatMul(exec, rows.view().RowRange(first, m), packed, out);
           ASSERT_TRUE(SameBits(ConstMatrix(out), alone.view().RowRange(first, m)))
-              << m << " rows, " << threads << " threads";
+              << Name(format) << ": " << m << " rows, " << threads << " threads";
         }
       }
     });
@@ -138,48 +204,23 @@ TEST(MatMul, RowsDoNotDependOnTheBatch) {
 TEST(MatMul, PartsStackAlongN) {
   ThreadPool pool(3);
   Exec exec{pool};
-  for (DType dtype : kTypes) {
-    const StoredWeight a(dtype, 45, 70, 1), b(dtype, 3, 70, 2), c(dtype, 64, 70, 3);
-    const WeightView views[] = {a.view, b.view, c.view};
-    const Result<PackedWeight> all = PackWeight(exec, views);
-    ASSERT_TRUE(all.ok());
+  for (const WeightFormat format : kFloatFormats) {
+    const int64_t first = format == WeightFormat::kFp8 ? 160 : 45;
+    const StoredWeight a(format, first, 70, 1), b(format, 32, 70, 2), c(format, 64, 70, 3);
+    const WeightSource sources[] = {a.source, b.source, c.source};
+    const Result<PackedWeight> all = PackWeight(exec, sources);
+    ASSERT_TRUE(all.ok()) << all.status().message();
     const TestMatrix x = TestMatrix::Random(4, 70, 4);
-    TestMatrix out(4, 112);
+    TestMatrix out(4, first + 96);
     MatMul(exec, x, *all, out);
     int64_t begin = 0;
     for (const StoredWeight* part : {&a, &b, &c}) {
-      TestMatrix alone(4, part->view.rows);
+      TestMatrix alone(4, part->values().rows);
       MatMul(exec, x, Pack(exec, *part), alone);
-      ASSERT_TRUE(SameBits(alone.view(), ConstMatrix(out).ColRange(begin, part->view.rows)));
-      begin += part->view.rows;
+      ASSERT_TRUE(SameBits(alone.view(), ConstMatrix(out).ColRange(begin, part->values().rows)));
+      begin += part->values().rows;
     }
   }
-}
-
-TEST(PackWeight, IsHardlyLargerThanTheCheckpoint) {
-  ThreadPool pool(1);
-  Exec exec{pool};
-  const StoredWeight bf16(DType::kBF16, 320, 100, 1), f32(DType::kF32, 320, 99, 1);
-  EXPECT_EQ(Pack(exec, bf16).bytes(), 320 * 100 * 2);
-  EXPECT_LE(Pack(exec, f32).bytes(), 320 * 99 * 4 * 1.02);
-}
-
-TEST(PackWeight, SaysWhichTensorDoesNotFit) {
-  ThreadPool pool(1);
-  Exec exec{pool};
-  const StoredWeight bf16(DType::kBF16, 4, 8, 1, "q"), f32(DType::kF32, 4, 8, 1, "k");
-  const StoredWeight narrow(DType::kBF16, 4, 7, 1, "v");
-  WeightView whole = bf16.view;
-  whole.dtype = DType::kI8;
-  Status status = PackWeight(exec, std::span(&whole, 1)).status();
-  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
-  EXPECT_EQ(status.message(), "weights: q is I8, expected BF16, F16 or F32");
-  const WeightView mixed[] = {bf16.view, f32.view};
-  EXPECT_EQ(PackWeight(exec, mixed).status().message(),
-            "weights: k is F32, expected BF16 as q beside it");
-  const WeightView widths[] = {bf16.view, narrow.view};
-  EXPECT_EQ(PackWeight(exec, widths).status().code(), StatusCode::kDataCorrupt);
-  EXPECT_FALSE(PackWeight(exec, {}).ok());
 }
 
 }  // namespace

@@ -1,10 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <limits>
+#include <vector>
 
 #include "kernels/convert.h"
-#include "kernels/matmul.h"
+#include "kernels/panel_layout_internal.h"
+#include "kernels/quantize_internal.h"
+#include "kernels/weight_packer.h"
+#include "kernels/weight_source_internal.h"
 
 namespace firesteel {
 namespace {
@@ -18,73 +24,194 @@ T LoadUnaligned(const std::byte* p) {  // tensors of a file start where they lik
   return value;
 }
 
-// One row of the checkpoint into column `n` of its panel.
-void PackRowBF16(const std::byte* row, int64_t cols, uint16_t* panel, int64_t n) {
-  for (int64_t k = 0; k < cols; ++k) {
-    panel[(k / 2 * kPanel + n) * 2 + k % 2] = LoadUnaligned<uint16_t>(row + k * 2);
+// A row of the checkpoint that goes into column `n` of a panel.
+struct RowOf {
+  const WeightSource* part;
+  int64_t row;
+  int64_t n;
+
+  const std::byte* data() const {
+    const WeightView& w = part->weight;
+    return w.data + row * w.cols * static_cast<int64_t>(SizeOf(w.dtype));
+  }
+};
+
+constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+
+void PackF32(const RowOf& row, std::span<const float> wide, std::byte* panel) {
+  auto* out = reinterpret_cast<float*>(panel) + row.n;
+  for (size_t k = 0; k < wide.size(); ++k) out[static_cast<int64_t>(k) * kPanel] = wide[k];
+}
+
+void PackBF16(const RowOf& row, std::span<const float> wide, std::byte* panel) {
+  auto* out = reinterpret_cast<uint16_t*>(panel) + row.n * 2;
+  const auto at = [&](int64_t k) -> uint16_t& { return out[k / 2 * kPanel * 2 + k % 2]; };
+  const auto cols = static_cast<int64_t>(wide.size());
+  if (row.part->weight.dtype == DType::kBF16) {
+    for (int64_t k = 0; k < cols; ++k) at(k) = LoadUnaligned<uint16_t>(row.data() + k * 2);
+  } else {
+    for (int64_t k = 0; k < cols; ++k) at(k) = F32ToBF16(wide[static_cast<size_t>(k)]);
   }
 }
 
-void PackRowF32(const std::byte* row, DType dtype, int64_t cols, float* panel, int64_t n) {
+void PackF16(const RowOf& row, int64_t cols, std::byte* panel) {
+  auto* out = reinterpret_cast<uint16_t*>(panel) + row.n;
   for (int64_t k = 0; k < cols; ++k) {
-    panel[k * kPanel + n] = dtype == DType::kF32 ? LoadUnaligned<float>(row + k * 4)
-                                                 : F16ToF32(LoadUnaligned<uint16_t>(row + k * 2));
+    out[k * kPanel] = LoadUnaligned<uint16_t>(row.data() + k * 2);
   }
 }
 
-Status CheckParts(std::span<const WeightView> parts) {
-  if (parts.empty()) return InvalidArgument("weights: no tensor to pack, expected at least one");
-  const WeightView& first = parts[0];
-  if (first.dtype != DType::kBF16 && first.dtype != DType::kF32 && first.dtype != DType::kF16) {
-    return Unsupported(
-        fmt::format("weights: {} is {}, expected BF16, F16 or F32", first.name, Name(first.dtype)));
-  }
-  for (const WeightView& part : parts) {
-    if (part.dtype != first.dtype) {
-      return Unsupported(fmt::format("weights: {} is {}, expected {} as {} beside it", part.name,
-                                     Name(part.dtype), Name(first.dtype), first.name));
+// Returns the first k that holds NaN, or kNone.
+int64_t PackFp8(const RowOf& row, int64_t cols, std::byte* panel) {
+  int64_t bad = kNone;
+  const std::byte* from = row.data();
+  for (int64_t begin = 0; begin < cols; begin += kFp8Block) {
+    if (row.n == 0) {
+      auto* scale = reinterpret_cast<float*>(panel);
+      std::fill_n(scale, kFp8ScaleBytes / 4, 0x1p8f * ScaleAt(*row.part, row.row, begin));
     }
-    if (part.cols != first.cols) {
-      return DataCorrupt(fmt::format("weights: {} has {} columns, expected {} as {} beside it",
-                                     part.name, part.cols, first.cols, first.name));
+    panel += kFp8ScaleBytes;
+    const int64_t count = std::min(kFp8Block, cols - begin);
+    for (int64_t k = 0; k < count; ++k) {
+      const std::byte element = from[begin + k];
+      panel[k / 2 * kPanel * 2 + row.n * 2 + k % 2] = element;
+      if ((element & std::byte{0x7F}) == std::byte{0x7F}) bad = std::min(bad, begin + k);
     }
+    panel += (count + 1) / 2 * kPanel * 2;
   }
-  return {};
+  return bad;
+}
+
+constexpr uint8_t kOne = 127;  // as e8m0
+
+void PackFp4(const RowOf& row, int64_t cols, std::byte* panel) {
+  const std::byte* from = row.data();
+  const auto* scales = row.part->scale.data + row.row * row.part->scale.cols;
+  for (int64_t begin = 0; begin < cols; begin += kFp4Block) {
+    const int64_t count = std::min(kFp4Block, cols - begin);
+    if (row.n == 0) std::memset(panel, kOne, kFp4ScaleBytes);  // of features that are missing, too
+    auto* words = reinterpret_cast<uint32_t*>(panel + kFp4ScaleBytes) + row.n;
+    for (int64_t group = 0; group * kFp4Group < count; ++group) {
+      const int64_t k_end = std::min(count, (group + 1) * kFp4Group);
+      bool zero = true;
+      for (int64_t k = group * kFp4Group; k < k_end; ++k) {
+        const uint32_t byte = std::to_integer<uint32_t>(from[(begin + k) / 2]);
+        const uint32_t nibble = byte >> k % 2 * 4 & 15;
+        words[k / 8 * kPanel] |= nibble << 4 * kNibbleOrder[k % 8];
+        zero = zero && (nibble & 7) == 0;
+      }
+      // Groups of zeros come with the smallest scale, a subnormal, which would slow the kernel.
+      panel[group * kPanel + row.n] = zero ? std::byte{kOne} : scales[begin / kFp4Group + group];
+    }
+    panel += kFp4ScaleBytes + (count + 7) / 8 * kPanel * 4;
+  }
+}
+
+// The rows of one panel, at most kPanel of them.
+class PanelPacker {
+ public:
+  PanelPacker(WeightFormat format, int64_t cols) : format_(format), cols_(cols) {
+    const bool narrow = format == WeightFormat::kF16 || format == WeightFormat::kFp8 ||
+                        format == WeightFormat::kFp4;
+    if (!narrow) wide_ = Buffer<float>(kPanel * cols);
+  }
+
+  // Returns where in the panel, as n * cols + k, the first NaN is that the format refuses; or
+  // kNone.
+  int64_t Pack(std::span<const RowOf> rows, std::byte* panel) {
+    int64_t bad = kNone;
+    for (const RowOf& row : rows) {
+      const int64_t k = PackRow(row, panel);
+      if (k != kNone) bad = std::min(bad, row.n * cols_ + k);
+    }
+    if (IsInteger(format_)) {
+      QuantizePanel(format_, ConstMatrix(wide_.data(), static_cast<int64_t>(rows.size()), cols_),
+                    panel);
+    }
+    return bad;
+  }
+
+ private:
+  int64_t PackRow(const RowOf& row, std::byte* panel) {
+    if (format_ == WeightFormat::kF16) {
+      PackF16(row, cols_, panel);
+    } else if (format_ == WeightFormat::kFp8) {
+      return PackFp8(row, cols_, panel);
+    } else if (format_ == WeightFormat::kFp4) {
+      PackFp4(row, cols_, panel);
+    } else {
+      const std::span<float> wide(wide_.data() + row.n * cols_, static_cast<size_t>(cols_));
+      WidenRow(*row.part, row.row, wide);
+      if (format_ == WeightFormat::kF32) PackF32(row, wide, panel);
+      if (format_ == WeightFormat::kBF16) PackBF16(row, wide, panel);
+    }
+    return kNone;
+  }
+
+  WeightFormat format_;
+  int64_t cols_;
+  Buffer<float> wide_;  // [kPanel, cols]
+};
+
+Status NaNAt(std::span<const WeightSource> parts, int64_t row, int64_t col) {
+  size_t part = 0;
+  while (row >= parts[part].weight.rows) row -= parts[part++].weight.rows;
+  return DataCorrupt(fmt::format("weights: {} holds NaN at [{}, {}], expected numbers",
+                                 parts[part].weight.name, row, col));
 }
 
 }  // namespace
 
-Result<PackedWeight> PackWeight(Exec& exec, std::span<const WeightView> parts) {
-  FS_TRY(CheckParts(parts));
-  const DType stored = parts[0].dtype;
+std::string_view Name(WeightFormat format) {
+  constexpr std::string_view kNames[] = {"f32", "bf16", "f16",        "fp8",
+                                         "fp4", "int8", "int8_group", "int4"};
+  return kNames[static_cast<size_t>(format)];
+}
+
+int64_t WeightPacker::PanelBytes(WeightFormat format, int64_t cols) {
+  return IsInteger(format) ? firesteel::PanelBytes(format, cols) : FloatPanelBytes(format, cols);
+}
+
+PackedWeight WeightPacker::Allocate(WeightFormat format, int64_t rows, int64_t cols) {
   PackedWeight packed;
-  packed.cols_ = parts[0].cols;
-  packed.dtype_ = stored == DType::kBF16 ? DType::kBF16 : DType::kF32;
-  for (const WeightView& part : parts) packed.rows_ += part.rows;
-  // An odd K is padded to a pair.
-  const int64_t panel_bytes =
-      (packed.cols_ + 1) / 2 * 2 * kPanel * static_cast<int64_t>(SizeOf(packed.dtype_));
-  const int64_t panels = (packed.rows_ + kPanel - 1) / kPanel;
-  packed.bytes_ = Buffer<std::byte>(panels * panel_bytes);
-  exec.pool.ParallelFor(panels, 1, [&](int64_t begin, int64_t end, int) {
-    int64_t first_row = 0;
-    for (const WeightView& part : parts) {
-      const int64_t row_bytes = part.cols * static_cast<int64_t>(SizeOf(stored));
-      const int64_t lo = std::max(begin * kPanel - first_row, int64_t{0});
-      const int64_t hi = std::min(end * kPanel - first_row, part.rows);
-      for (int64_t r = lo; r < hi; ++r) {
-        const int64_t n = first_row + r;
-        std::byte* panel = packed.bytes_.data() + n / kPanel * panel_bytes;
-        const std::byte* row = part.data + r * row_bytes;
-        if (stored == DType::kBF16) {
-          PackRowBF16(row, part.cols, reinterpret_cast<uint16_t*>(panel), n % kPanel);
-        } else {
-          PackRowF32(row, stored, part.cols, reinterpret_cast<float*>(panel), n % kPanel);
-        }
+  packed.rows_ = rows;
+  packed.cols_ = cols;
+  packed.format_ = format;
+  packed.panel_bytes_ = PanelBytes(format, cols);
+  packed.bytes_ = Buffer<std::byte>((rows + kPanel - 1) / kPanel * packed.panel_bytes_);
+  return packed;
+}
+
+Result<PackedWeight> PackWeight(Exec& exec, std::span<const WeightSource> parts,
+                                std::optional<WeightFormat> format) {
+  FS_TRY(CheckSources(parts, format));
+  if (!format) format = StoredFormat(parts[0]);
+  int64_t num_rows = 0;
+  for (const WeightSource& part : parts) num_rows += part.weight.rows;
+  const int64_t cols = SourceCols(parts[0]);
+  PackedWeight packed = WeightPacker::Allocate(*format, num_rows, cols);
+  std::atomic<int64_t> bad = kNone;
+  exec.pool.ParallelFor((num_rows + kPanel - 1) / kPanel, 1, [&](int64_t begin, int64_t end, int) {
+    PanelPacker packer(*format, cols);
+    std::vector<RowOf> rows;
+    for (int64_t p = begin; p < end; ++p) {
+      rows.clear();
+      int64_t first_row = 0;
+      for (const WeightSource& part : parts) {
+        const int64_t lo = std::max(p * kPanel - first_row, int64_t{0});
+        const int64_t hi = std::min((p + 1) * kPanel - first_row, part.weight.rows);
+        for (int64_t r = lo; r < hi; ++r) rows.push_back({&part, r, first_row + r - p * kPanel});
+        first_row += part.weight.rows;
       }
-      first_row += part.rows;
+      const int64_t at = packer.Pack(rows, WeightPacker::Panel(packed, p));
+      if (at == kNone) continue;
+      int64_t earliest = bad.load();
+      const int64_t here = p * kPanel * cols + at;
+      while (here < earliest && !bad.compare_exchange_weak(earliest, here)) {
+      }
     }
   });
+  if (bad != kNone) return NaNAt(parts, bad / cols, bad % cols);
   return packed;
 }
 

@@ -122,31 +122,36 @@ void Attention(const AttentionInput& input, Matrix<float> out) {
   const int64_t group = heads / (input.keys.cols / dim);
   for (int64_t r = 0; r < input.q.rows; ++r) {
     const int64_t cached = input.context + (input.causal ? r + 1 : 0);
+    const int64_t window_begin = std::max<int64_t>(0, input.context + r - input.window + 1);
+    const int64_t first = input.window > 0 ? std::min(window_begin, cached) : 0;
+    const int64_t seen = cached + input.tail_keys.rows;
     for (int64_t h = 0; h < heads; ++h) {
       const int64_t column = h / group * dim;
       const auto row_of = [&](const ConstMatrix& cache, const ConstMatrix& tail, int64_t i) {
         return (i < cached ? cache.Row(i) : tail.Row(i - cached)) + column;
       };
-      const int64_t seen = cached + input.tail_keys.rows;
       std::vector<double> scores(static_cast<size_t>(seen));
-      double largest = -std::numeric_limits<double>::infinity();
-      for (int64_t i = 0; i < seen; ++i) {
+      double largest = input.sinks.empty() ? -std::numeric_limits<double>::infinity()
+                                           : input.sinks[static_cast<size_t>(h)];
+      for (int64_t i = first; i < seen; ++i) {
         const float* key = row_of(input.keys, input.tail_keys, i);
         double dot = 0;
         for (int64_t d = 0; d < dim; ++d) dot += double{input.q.Row(r)[h * dim + d]} * key[d];
         scores[static_cast<size_t>(i)] = dot * input.scale;
         largest = std::max(largest, dot * input.scale);
       }
-      double total = 0;
+      double total =
+          input.sinks.empty() ? 0 : std::exp(input.sinks[static_cast<size_t>(h)] - largest);
       std::vector<double> sums(static_cast<size_t>(dim), 0.0);
-      for (int64_t i = 0; i < seen; ++i) {
+      for (int64_t i = first; i < seen; ++i) {
         const double p = std::exp(scores[static_cast<size_t>(i)] - largest);
         const float* value = row_of(input.values, input.tail_values, i);
         total += p;
         for (int64_t d = 0; d < dim; ++d) sums[static_cast<size_t>(d)] += p * value[d];
       }
       for (int64_t d = 0; d < dim; ++d) {
-        out.Row(r)[h * dim + d] = static_cast<float>(sums[static_cast<size_t>(d)] / total);
+        const double mean = total == 0 ? 0 : sums[static_cast<size_t>(d)] / total;
+        out.Row(r)[h * dim + d] = static_cast<float>(mean);
       }
     }
   }

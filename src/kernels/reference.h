@@ -30,8 +30,9 @@ void RopeInPlace(Matrix<float> x, std::span<const int32_t> positions, int32_t he
 void SiluMul(ConstMatrix gate_up, Matrix<float> out);
 
 // One sequence whose keys and values lie in order, [positions, kv_heads * head_dim]: query row i
-// sees the first context + (causal ? i + 1 : 0) of them, then all rows of the tail (which may be
-// empty).
+// sees the first context + (causal ? i + 1 : 0) of them, with a window only those above context + i
+// - window, then all rows of the tail (which may be empty). `sinks`: a logit for each head that
+// only the sum of weights has; or none.
 struct AttentionInput {
   ConstMatrix q;  // [rows, heads * head_dim]
   ConstMatrix keys, values;
@@ -40,6 +41,8 @@ struct AttentionInput {
   bool causal = true;
   int32_t head_dim = 0;
   float scale = 1.0f;
+  int64_t window = 0;
+  std::span<const float> sinks;
 };
 void Attention(const AttentionInput& input, Matrix<float> out);
 

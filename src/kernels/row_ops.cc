@@ -61,6 +61,16 @@ void RopeHead(float* HWY_RESTRICT head, const float* HWY_RESTRICT cosines,
   }
 }
 
+// A head is normed and turned while it lies in L1.
+void NormRopeHeads(float* HWY_RESTRICT row, int64_t cols, const float* HWY_RESTRICT w, float eps,
+                   const float* HWY_RESTRICT cosines, const float* HWY_RESTRICT sines,
+                   int64_t dim) {
+  for (int64_t c = 0; c < cols; c += dim) {
+    RmsNormRow(row + c, w, eps, row + c, dim);
+    RopeHead(row + c, cosines, sines, dim / 2);
+  }
+}
+
 void SiluMulRow(const float* HWY_RESTRICT gate, const float* HWY_RESTRICT up,
                 float* HWY_RESTRICT out, int64_t n) {
   const D d;
@@ -88,6 +98,7 @@ int64_t Grain(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64
 
 HWY_EXPORT(RmsNormRow);
 HWY_EXPORT(RopeHead);
+HWY_EXPORT(NormRopeHeads);
 HWY_EXPORT(SiluMulRow);
 
 void EmbedTokens(Exec& exec, std::span<const int32_t> tokens, const WeightView& table,
@@ -152,6 +163,29 @@ void RopeInPlace(Exec& exec, Matrix<float> x, std::span<const int32_t> positions
       FS_DCHECK(position >= 0 && position < table.max_positions());
       for (int64_t c = 0; c < x.cols; c += dim) {
         rope(x.Row(r) + c, table.Cos(position), table.Sin(position), dim / 2);
+      }
+    }
+  });
+}
+
+void NormRopeInPlace(Exec& exec, std::span<const HeadRows> parts, float eps,
+                     std::span<const int32_t> positions, const RopeTable& table) {
+  const int64_t dim = table.head_dim();
+  int64_t cols = 0;
+  for (const HeadRows& part : parts) {
+    FS_DCHECK(part.x.cols % dim == 0 && static_cast<int64_t>(part.w.size()) == dim &&
+              part.x.rows == static_cast<int64_t>(positions.size()));
+    cols += part.x.cols;
+  }
+  const auto rows = static_cast<int64_t>(positions.size());
+  exec.pool.ParallelFor(rows, Grain(cols), [&](int64_t begin, int64_t end, int) {
+    const auto heads = HWY_DYNAMIC_DISPATCH(NormRopeHeads);
+    for (int64_t r = begin; r < end; ++r) {
+      const int32_t position = positions[static_cast<size_t>(r)];
+      FS_DCHECK(position >= 0 && position < table.max_positions());
+      for (const HeadRows& part : parts) {
+        heads(part.x.Row(r), part.x.cols, part.w.data(), eps, table.Cos(position),
+              table.Sin(position), dim);
       }
     }
   });

@@ -45,6 +45,14 @@ class RopeTable {
 void RopeInPlace(Exec& exec, Matrix<float> x, std::span<const int32_t> positions,
                  const RopeTable& table);
 
+// HeadRmsNormInPlace, then RopeInPlace, in one pass: the same bits. w [table.head_dim()].
+struct HeadRows {
+  Matrix<float> x;  // all parts have the same rows
+  std::span<const float> w;
+};
+void NormRopeInPlace(Exec& exec, std::span<const HeadRows> parts, float eps,
+                     std::span<const int32_t> positions, const RopeTable& table);
+
 // out[i] = silu(gate_up[i]) * gate_up[F + i], gate_up [T, 2F], out [T, F].
 void SiluMul(Exec& exec, ConstMatrix gate_up, Matrix<float> out);
 

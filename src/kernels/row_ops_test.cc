@@ -86,6 +86,36 @@ TEST(RopeInPlace, MatchesReference) {
   });
 }
 
+// The fused pass gives the bits of the two that it replaces, whatever goes with a row.
+TEST(NormRopeInPlace, EqualsNormThenRope) {
+  ForEachTarget([&] {
+    for (int32_t dim : {2, 6, 34, 64, 128}) {
+      const RopeTable table(dim, 10000.0, 500);
+      std::vector<int32_t> positions;
+      for (int32_t r = 0; r < 40; ++r) positions.push_back(r * 7 % 500);
+      for (int threads : {1, 3}) {
+        ThreadPool pool(threads);
+        Exec exec{pool};
+        const TestMatrix qw = TestMatrix::Random(1, dim, 6), kw = TestMatrix::Random(1, dim, 7);
+        const auto make = [&](int heads) { return TestMatrix::Random(40, heads * dim, 8); };
+        const TestMatrix q = make(4), k = make(2), q_apart = make(4), k_apart = make(2);
+        const HeadRows parts[] = {{q, qw.view().RowSpan(0)}, {k, kw.view().RowSpan(0)}};
+        NormRopeInPlace(exec, parts, 1e-6f, positions, table);
+        HeadRmsNormInPlace(exec, q_apart, qw.view().RowSpan(0), 1e-6f);
+        HeadRmsNormInPlace(exec, k_apart, kw.view().RowSpan(0), 1e-6f);
+        RopeInPlace(exec, q_apart, positions, table);
+        RopeInPlace(exec, k_apart, positions, table);
+        ASSERT_TRUE(SameBits(ConstMatrix(q), ConstMatrix(q_apart)));
+        ASSERT_TRUE(SameBits(ConstMatrix(k), ConstMatrix(k_apart)));
+        const TestMatrix alone = TestMatrix::Random(40, 4 * dim, 8);
+        const HeadRows one{alone.view().RowRange(17, 1), qw.view().RowSpan(0)};
+        NormRopeInPlace(exec, {&one, 1}, 1e-6f, std::span(positions).subspan(17, 1), table);
+        ASSERT_TRUE(SameBits(alone.view().RowSpan(17), q.view().RowSpan(17)));
+      }
+    }
+  });
+}
+
 TEST(SiluMul, MatchesReference) {
   ThreadPool pool(2);
   Exec exec{pool};

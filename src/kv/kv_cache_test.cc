@@ -25,13 +25,13 @@ TEST(CacheLayout, CountsBytesOfEveryFormat) {
   EXPECT_EQ(CacheLayout{}.BytesPerPosition(), 0);
 }
 
-TEST(KvCache, RowsDoNotOverlap) {
+TEST(KvCache, TilesDoNotOverlap) {
   for (DType dtype : {DType::kF32, DType::kBF16, DType::kF8E4M3}) {
     const CacheLayout layout = SmallLayout(dtype);
     KvCache cache(layout, {.block_size = 16, .num_blocks = 3, .max_slots = 1});
     cache.Open(0, std::vector<int32_t>(40));
     ASSERT_TRUE(cache.Reserve(0, 48));
-    std::set<std::pair<std::byte*, std::byte*>> rows;
+    std::set<std::pair<std::byte*, std::byte*>> tiles;
     int64_t total = 0;
     for (int32_t g = 0; g < 2; ++g) {
       for (int32_t layer = 0; layer < layout.groups[static_cast<size_t>(g)].num_layers; ++layer) {
@@ -39,22 +39,22 @@ TEST(KvCache, RowsDoNotOverlap) {
           const PagedPlane plane = cache.Plane(g, layer, p);
           EXPECT_EQ(reinterpret_cast<uintptr_t>(plane.base) % 64, 0u);
           EXPECT_EQ(plane.block_size, 16);
-          for (int64_t position = 0; position < 48; ++position) {
-            std::byte* row = plane.Row(cache.Table(0, g), position);
-            std::memset(row, static_cast<int>(position),
-                        static_cast<size_t>(plane.format.RowBytes()));
-            rows.insert({row, row + plane.format.RowBytes()});
-            total += plane.format.RowBytes();
+          for (int64_t position = 0; position < 48; position += kAttentionTile) {
+            std::byte* tile = plane.Tile(cache.Table(0, g), position);
+            std::memset(tile, static_cast<int>(position),
+                        static_cast<size_t>(plane.format.TileBytes()));
+            tiles.insert({tile, tile + plane.format.TileBytes()});
+            total += plane.format.TileBytes();
           }
         }
       }
     }
     EXPECT_EQ(total, 48 * layout.BytesPerPosition());
-    EXPECT_EQ(rows.size(), 48u * (2 * 2 + 2));
+    EXPECT_EQ(tiles.size(), 3u * (2 * 2 + 2));
     const std::byte* end = nullptr;
-    for (const auto& [begin, row_end] : rows) {
+    for (const auto& [begin, tile_end] : tiles) {
       EXPECT_TRUE(end == nullptr || begin >= end);
-      end = row_end;
+      end = tile_end;
     }
   }
 }
@@ -214,10 +214,15 @@ class RandomRun {
     return h;
   }
 
+  std::byte* Row(SequenceSlot slot, int32_t group, int64_t position) {
+    const PagedPlane plane = cache_.Plane(group, 0, 1);
+    return plane.Tile(cache_.Table(slot, group), position) +
+           plane.format.ElementOffset(0, position % kAttentionTile, 0);
+  }
+
   void Write(SequenceSlot slot, int64_t position, uint64_t value) {
     for (int32_t g = 0; g < 2; ++g) {
-      std::memcpy(cache_.Plane(g, 0, 1).Row(cache_.Table(slot, g), position), &value,
-                  sizeof(value));
+      std::memcpy(Row(slot, g, position), &value, sizeof(value));
     }
   }
 
@@ -225,7 +230,7 @@ class RandomRun {
     for (int64_t p = 0; p < s.length; ++p) {
       for (int32_t g = 0; g < 2; ++g) {
         uint64_t value = 0;
-        std::memcpy(&value, cache_.Plane(g, 0, 1).Row(cache_.Table(slot, g), p), sizeof(value));
+        std::memcpy(&value, Row(slot, g, p), sizeof(value));
         ASSERT_EQ(value, Fingerprint(s.tokens, p)) << "slot " << slot << " position " << p;
       }
     }

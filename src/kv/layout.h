@@ -16,6 +16,9 @@
 
 namespace firesteel {
 
+// The planes of attention, 0 keys and 1 values, each in the order that the kernels read.
+std::vector<RowFormat> KeyValuePlanes(DType dtype, int32_t heads, int32_t head_dim);
+
 struct CacheGroup {
   std::string name;  // "target", "dspark"
   int32_t num_layers = 0;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/architectures_internal.h"
 #include "model/config.h"
 
@@ -18,12 +20,25 @@ constexpr int32_t kMaxPositions = 1 << 22;
 
 std::span<const ArchitectureEntry> Architectures() { return kArchitectures; }
 
-Result<std::optional<DType>> PackDType(const LoadOptions& options) {
-  if (options.weight_dtype == "auto") return std::optional<DType>();
-  if (options.weight_dtype == "float32") return std::optional(DType::kF32);
-  if (options.weight_dtype == "bfloat16") return std::optional(DType::kBF16);
-  return InvalidArgument(fmt::format("weight dtype is \"{}\", expected auto, float32 or bfloat16",
-                                     options.weight_dtype));
+Result<PackFormats> FormatsOf(const LoadOptions& options) {
+  const std::string& dtype = options.weight_dtype;
+  if (dtype == "auto" || dtype == "fp8") return PackFormats{};
+  if (dtype == "float32") return PackFormats{WeightFormat::kF32, WeightFormat::kF32};
+  if (dtype == "bfloat16") return PackFormats{WeightFormat::kBF16, WeightFormat::kBF16};
+  if (dtype == "int8") return PackFormats{WeightFormat::kInt8, WeightFormat::kInt8};
+  if (dtype == "int4") return PackFormats{WeightFormat::kInt4, WeightFormat::kInt8};
+  return InvalidArgument(fmt::format(
+      "weight dtype is \"{}\", expected auto, float32, bfloat16, fp8, int8 or int4", dtype));
+}
+
+Status CheckStoredFormat(const LoadOptions& options, const std::string& directory,
+                         const Safetensors& tensors) {
+  const auto is_fp8 = [](const auto& entry) { return entry.second.dtype == DType::kF8E4M3; };
+  if (options.weight_dtype != "fp8" || std::ranges::any_of(tensors.tensors(), is_fp8)) return {};
+  return Unsupported(
+      fmt::format("{}: weight dtype is fp8, but no tensor is F8_E4M3 (fp8 is read, not made): "
+                  "expected auto, float32, bfloat16, int8 or int4",
+                  directory));
 }
 
 Result<std::unique_ptr<Model>> LoadModel(Exec& exec, const std::string& directory,

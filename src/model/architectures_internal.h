@@ -5,13 +5,21 @@
 #include <optional>
 #include <string>
 
+#include "kernels/packed_weight.h"
 #include "model/architectures.h"
-#include "tensor/dtype.h"
+#include "model/safetensors.h"
 
 namespace firesteel {
 
-// weight_dtype as a packing type; nullopt for auto. kInvalidArgument names the three.
-Result<std::optional<DType>> PackDType(const LoadOptions& options);
+// What weight_dtype asks for; nullopt: as stored. kInvalidArgument names those that there are.
+struct PackFormats {
+  std::optional<WeightFormat> matrices;
+  std::optional<WeightFormat> head;
+};
+Result<PackFormats> FormatsOf(const LoadOptions& options);
+// kUnsupported when weight_dtype is fp8 and no tensor is.
+Status CheckStoredFormat(const LoadOptions& options, const std::string& directory,
+                         const Safetensors& tensors);
 
 Result<std::unique_ptr<Model>> MakeQwen3(Exec& exec, const std::string& directory,
                                          const Json& config, const LoadOptions& options);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
+#include <utility>
 
 #include "base/mapped_file.h"
 #include "kernels/paged_attention.h"
@@ -72,6 +74,22 @@ Result<double> ParseRopeTheta(const Json& config, const std::string& where) {
   return *theta;
 }
 
+// FP8 with a scale for each block of 128 x 128 is all that is read. Activations stay float32,
+// whatever scheme is named for them; one with stored scales leaves tensors that nobody takes.
+Status CheckQuantization(const Json& config, const std::string& where) {
+  if (!IsSet(config, "quantization_config")) return {};
+  const Json& quantization = config["quantization_config"];
+  const Json expected = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  for (const auto& [key, value] : expected.items()) {
+    const bool found = quantization.is_object() && quantization.contains(key);
+    if (found && quantization[key] == value) continue;
+    return Unsupported(fmt::format(
+        "{}: quantization_config.{} is {}, this engine reads {} only", where, key,
+        found ? DumpJson(quantization[key]).substr(0, 42) : "missing", DumpJson(value)));
+  }
+  return {};
+}
+
 Status RefuseWhatWeDoNotCompute(const Json& config, const std::string& where) {
   FS_TRY(RequireFlag(config, "use_sliding_window", false, where));
   FS_TRY(RequireFlag(config, "attention_bias", false, where));
@@ -81,10 +99,7 @@ Status RefuseWhatWeDoNotCompute(const Json& config, const std::string& where) {
     return Unsupported(fmt::format("{}: hidden_act is {}, this engine computes silu only", where,
                                    DumpJson(*activation)));
   }
-  if (IsSet(config, "quantization_config")) {
-    return Unsupported(
-        fmt::format("{}: quantization_config is set, this engine reads float weights only", where));
-  }
+  FS_TRY(CheckQuantization(config, where));
   if (IsSet(config, "layer_types")) {
     const Json& types = config["layer_types"];
     if (!types.is_array())
@@ -137,6 +152,12 @@ Result<Json> ReadGenerationConfig(const std::string& path) {
 }  // namespace
 
 Result<Json> ReadConfigJson(const std::string& directory) {
+  if (!std::filesystem::is_directory(directory)) {
+    return NotFound(
+        fmt::format("{}: is no directory, expected one that holds a Hugging Face checkpoint; "
+                    "nothing is downloaded",
+                    directory));
+  }
   const std::string path = directory + "/config.json";
   FS_ASSIGN(const std::string text, ReadFile(path));
   FS_ASSIGN(Json config, ParseJson(text, path));

@@ -40,7 +40,8 @@ TEST(DecoderConfig, AcceptsHarmlessVariants) {
   config["use_sliding_window"] = false;
   config["attention_bias"] = false;
   config["layer_types"] = {"full_attention", "full_attention"};
-  config["quantization_config"] = nullptr;
+  config["quantization_config"] = {
+      {"quant_method", "fp8"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}};
   config["eos_token_id"] = {5, 7};
   config.erase("head_dim");
   config.erase("rope_theta");
@@ -129,9 +130,21 @@ std::vector<Hostile> HostileConfigs() {
       {"AttentionBias", R"({"attention_bias":true})", kUnknown, {"attention_bias is true"}},
       {"Gelu", R"({"hidden_act":"gelu"})", kUnknown, {"hidden_act is \"gelu\""}},
       {"Quantized",
+       R"({"quantization_config":{"quant_method":"gptq"}})",
+       kUnknown,
+       {"quantization_config.quant_method is \"gptq\", this engine reads \"fp8\" only"}},
+      {"QuantizedInOtherBlocks",
+       R"({"quantization_config":{"quant_method":"fp8","weight_block_size":[1,128]}})",
+       kUnknown,
+       {"quantization_config.weight_block_size is [1,128]"}},
+      {"QuantizedWithoutBlocks",
        R"({"quantization_config":{"quant_method":"fp8"}})",
        kUnknown,
-       {"quantization_config"}},
+       {"quantization_config.weight_block_size is missing"}},
+      {"QuantizedSomehow",
+       R"({"quantization_config":7})",
+       kUnknown,
+       {"quantization_config.quant_method is missing"}},
   };
 }
 
@@ -152,6 +165,8 @@ INSTANTIATE_TEST_SUITE_P(Table, HostileConfig, ::testing::ValuesIn(HostileConfig
 TEST(ConfigJson, Files) {
   const TempDir dir;
   EXPECT_EQ(ReadConfigJson(dir.path()).status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(ReadConfigJson("Qwen/Qwen3-0.6B").status().message(),
+              HasSubstr("Qwen/Qwen3-0.6B: is no directory, expected one that holds"));
   dir.Write("config.json", "{");
   EXPECT_EQ(ReadConfigJson(dir.path()).status().code(), StatusCode::kInvalidArgument);
   dir.Write("config.json", "[]");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -22,36 +23,62 @@ Buffer<float> Ones(int64_t n) {
   return ones;
 }
 
+// A stored type that packs to `format`.
+DType FillType(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kF32:
+      return DType::kF32;
+    case WeightFormat::kF16:
+      return DType::kF16;
+    case WeightFormat::kFp8:
+      return DType::kF8E4M3;
+    default:
+      return DType::kBF16;
+  }
+}
+
+uint32_t FillBits(DType dtype, float value) {
+  const auto bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7FFFFFFF;
+  switch (dtype) {
+    case DType::kF32:
+      return bits;
+    case DType::kF16:  // cut off, what would be subnormal to zero
+      return (bits >> 16 & 0x8000) | (magnitude < 0x38800000 ? 0 : (magnitude - 0x38000000) >> 13);
+    case DType::kF8E4M3:
+      return F32ToF8E4M3(value);
+    default:
+      return F32ToBF16(value);
+  }
+}
+
 // A weight whose elements come from a small table at scattered places: arbitrary, the same in every
 // run, and filled at memory speed. `scale` 0: all zero.
-PackedWeight FillWeight(Exec& exec, int64_t rows, int64_t cols, DType dtype, uint64_t seed,
+PackedWeight FillWeight(Exec& exec, int64_t rows, int64_t cols, WeightFormat format, uint64_t seed,
                         float scale) {
   constexpr int64_t kTable = 4096;
-  const bool wide = dtype == DType::kF32;
-  Buffer<std::byte> bytes(rows * cols * static_cast<int64_t>(SizeOf(dtype)));
-  auto* f32 = reinterpret_cast<float*>(bytes.data());
-  auto* bf16 = reinterpret_cast<uint16_t*>(bytes.data());
-  float table_f32[kTable];
-  uint16_t table_bf16[kTable];
+  // FP4 is not made of floats; this reads about as many bytes.
+  if (format == WeightFormat::kFp4) format = WeightFormat::kInt4;
+  const DType dtype = FillType(format);
+  const size_t size = SizeOf(dtype);
+  Buffer<std::byte> bytes(rows * cols * static_cast<int64_t>(size));
+  uint32_t table[kTable];
   for (int64_t i = 0; i < kTable; ++i) {
     const uint32_t hash = static_cast<uint32_t>(i + 1) * 2654435761u;
-    table_f32[i] = scale * (static_cast<float>(hash >> 16) / 32768.0f - 1.0f);
-    table_bf16[i] = F32ToBF16(table_f32[i]);
+    table[i] = FillBits(dtype, scale * (static_cast<float>(hash >> 16) / 32768.0f - 1.0f));
   }
-  if (scale != 0) {
+  const auto fill = [&]<typename T>(T* out) {
     exec.pool.ParallelFor(rows * cols, int64_t{1} << 16, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const uint64_t hash = (static_cast<uint64_t>(i) + seed) * 0x9e3779b97f4a7c15u;
-        if (wide) {
-          f32[i] = table_f32[hash >> 52];
-        } else {
-          bf16[i] = table_bf16[hash >> 52];
-        }
+        out[i] = static_cast<T>(table[hash >> 52]);
       }
     });
-  }
-  const WeightView view{bytes.data(), dtype, rows, cols, "ballast"};
-  Result<PackedWeight> packed = PackWeight(exec, {&view, 1});
+  };
+  if (scale != 0 && size == 4) fill(reinterpret_cast<uint32_t*>(bytes.data()));
+  if (scale != 0 && size == 2) fill(reinterpret_cast<uint16_t*>(bytes.data()));
+  if (scale != 0 && size == 1) fill(reinterpret_cast<uint8_t*>(bytes.data()));
+  const WeightSource source{{bytes.data(), dtype, rows, cols, "ballast"}, {}};
+  Result<PackedWeight> packed = PackWeight(exec, {&source, 1}, format);
   FS_CHECK(packed.ok(), "{}", packed.status().message());
   return *std::move(packed);
 }
@@ -71,25 +98,25 @@ Result<DecoderLayer> LoadDecoderLayer(Exec& exec, WeightReader& reader, const st
   const std::string attn = prefix + "self_attn.", mlp = prefix + "mlp.";
   DecoderLayer layer;
   FS_ASSIGN(layer.attn_norm, reader.TakeVector(prefix + "input_layernorm.weight", h));
-  FS_ASSIGN(WeightView q, reader.Take(attn + "q_proj.weight", q_width, h));
-  FS_ASSIGN(WeightView k, reader.Take(attn + "k_proj.weight", kv_width, h));
-  FS_ASSIGN(WeightView v, reader.Take(attn + "v_proj.weight", kv_width, h));
+  FS_ASSIGN(WeightSource q, reader.Take(attn + "q_proj.weight", q_width, h));
+  FS_ASSIGN(WeightSource k, reader.Take(attn + "k_proj.weight", kv_width, h));
+  FS_ASSIGN(WeightSource v, reader.Take(attn + "v_proj.weight", kv_width, h));
   FS_ASSIGN(layer.qkv, reader.Pack(exec, std::vector{q, k, v}));
   FS_ASSIGN(layer.q_norm, reader.TakeVector(attn + "q_norm.weight", d));
   FS_ASSIGN(layer.k_norm, reader.TakeVector(attn + "k_norm.weight", d));
-  FS_ASSIGN(WeightView o, reader.Take(attn + "o_proj.weight", h, q_width));
+  FS_ASSIGN(WeightSource o, reader.Take(attn + "o_proj.weight", h, q_width));
   FS_ASSIGN(layer.o, reader.Pack(exec, std::vector{o}));
   FS_ASSIGN(layer.mlp_norm, reader.TakeVector(prefix + "post_attention_layernorm.weight", h));
-  FS_ASSIGN(WeightView gate, reader.Take(mlp + "gate_proj.weight", f, h));
-  FS_ASSIGN(WeightView up, reader.Take(mlp + "up_proj.weight", f, h));
+  FS_ASSIGN(WeightSource gate, reader.Take(mlp + "gate_proj.weight", f, h));
+  FS_ASSIGN(WeightSource up, reader.Take(mlp + "up_proj.weight", f, h));
   FS_ASSIGN(layer.gate_up, reader.Pack(exec, std::vector{gate, up}));
-  FS_ASSIGN(WeightView down, reader.Take(mlp + "down_proj.weight", h, f));
+  FS_ASSIGN(WeightSource down, reader.Take(mlp + "down_proj.weight", h, f));
   FS_ASSIGN(layer.down, reader.Pack(exec, std::vector{down}));
   return layer;
 }
 
-DecoderLayer MakeBallastLayer(Exec& exec, const DecoderConfig& config, int32_t width, DType dtype,
-                              uint64_t seed) {
+DecoderLayer MakeBallastLayer(Exec& exec, const DecoderConfig& config, int32_t width,
+                              WeightFormat format, uint64_t seed) {
   const int64_t h = config.hidden_size, d = config.head_dim;
   const int64_t q_width = config.num_heads * d, kv_width = config.num_kv_heads * d;
   // Normed inputs have unit variance; this keeps every product of the same order, far from
@@ -97,13 +124,13 @@ DecoderLayer MakeBallastLayer(Exec& exec, const DecoderConfig& config, int32_t w
   const float scale = 1.0f / std::sqrt(static_cast<float>(h));
   DecoderLayer layer;
   layer.attn_norm = Ones(h);
-  layer.qkv = FillWeight(exec, q_width + 2 * kv_width, h, dtype, seed * 2, scale);
+  layer.qkv = FillWeight(exec, q_width + 2 * kv_width, h, format, seed * 2, scale);
   layer.q_norm = Ones(d);
   layer.k_norm = Ones(d);
-  layer.o = FillWeight(exec, h, q_width, dtype, 0, 0);
+  layer.o = FillWeight(exec, h, q_width, format, 0, 0);
   layer.mlp_norm = Ones(h);
-  layer.gate_up = FillWeight(exec, 2 * int64_t{width}, h, dtype, seed * 2 + 1, scale);
-  layer.down = FillWeight(exec, h, width, dtype, 0, 0);
+  layer.gate_up = FillWeight(exec, 2 * int64_t{width}, h, format, seed * 2 + 1, scale);
+  layer.down = FillWeight(exec, h, width, format, 0, 0);
   return layer;
 }
 
@@ -116,11 +143,11 @@ Status CheckBallast(int32_t count, int32_t width) {
 }
 
 std::vector<DecoderLayer> MakeBallast(Exec& exec, const DecoderConfig& config, int32_t count,
-                                      int32_t width, DType dtype) {
+                                      int32_t width, WeightFormat format) {
   std::vector<DecoderLayer> layers;
   for (int32_t l = 0; l < count; ++l) {
     layers.push_back(MakeBallastLayer(exec, config, width > 0 ? width : config.intermediate_size,
-                                      dtype, static_cast<uint64_t>(l) + 1));
+                                      format, static_cast<uint64_t>(l) + 1));
   }
   return layers;
 }
@@ -144,10 +171,8 @@ void ProjectQkv(Exec& exec, const DecoderLayer& layer, const DecoderConfig& conf
                 const RopeTable& rope, std::span<const int32_t> positions, LayerActivations& a) {
   RmsNorm(exec, a.x, layer.attn_norm.span(), config.norm_eps, a.normed);
   MatMul(exec, a.normed, layer.qkv, a.qkv);
-  HeadRmsNormInPlace(exec, a.q, layer.q_norm.span(), config.norm_eps);
-  HeadRmsNormInPlace(exec, a.k, layer.k_norm.span(), config.norm_eps);
-  RopeInPlace(exec, a.q, positions, rope);
-  RopeInPlace(exec, a.k, positions, rope);
+  const HeadRows heads[] = {{a.q, layer.q_norm.span()}, {a.k, layer.k_norm.span()}};
+  NormRopeInPlace(exec, heads, config.norm_eps, positions, rope);
 }
 
 void Mlp(Exec& exec, const DecoderLayer& layer, const DecoderConfig& config, LayerActivations& a) {

@@ -37,14 +37,14 @@ Result<DecoderLayer> LoadDecoderLayer(Exec& exec, WeightReader& reader, const st
 
 // A layer of the same shapes (MLP width `width`) whose output projections are zero and whose other
 // weights are arbitrary but fixed: it reads and computes like any other and adds exactly nothing.
-DecoderLayer MakeBallastLayer(Exec& exec, const DecoderConfig& config, int32_t width, DType dtype,
-                              uint64_t seed);
+DecoderLayer MakeBallastLayer(Exec& exec, const DecoderConfig& config, int32_t width,
+                              WeightFormat format, uint64_t seed);
 
 // kInvalidArgument outside 0 to 4096 layers of width 0 to 2^20.
 Status CheckBallast(int32_t count, int32_t width);
 // `count` of them; width 0: the config's.
 std::vector<DecoderLayer> MakeBallast(Exec& exec, const DecoderConfig& config, int32_t count,
-                                      int32_t width, DType dtype);
+                                      int32_t width, WeightFormat format);
 
 // Activations of a pass over T rows. Views into a workspace.
 struct LayerActivations {

@@ -27,8 +27,8 @@ class Qwen3 : public Model {
 
   const ModelInfo& info() const override { return info_; }
   std::vector<CacheGroup> CacheGroups(DType kv_dtype) const override {
-    const RowFormat row{kv_dtype, config_.num_kv_heads, config_.head_dim};
-    return {{"target", config_.num_layers, {row, row}}};
+    return {{"target", config_.num_layers,
+             KeyValuePlanes(kv_dtype, config_.num_kv_heads, config_.head_dim)}};
   }
   Status Forward(Exec& exec, const ForwardBatch& batch, const KvView& kv, Workspace& workspace,
                  ForwardOutput& out) const override;
@@ -39,8 +39,9 @@ class Qwen3 : public Model {
   Status LoadWeights(Exec& exec, WeightReader& reader);
   Status LoadHead(Exec& exec, WeightReader& reader);
   Status CheckBatch(const ForwardBatch& batch) const;
-  void Attention(Exec& exec, int32_t l, const ForwardBatch& batch, const KvView& kv,
-                 LayerActivations& a) const;
+  struct CacheRows;
+  void Attention(Exec& exec, int32_t l, const ForwardBatch& batch, const CacheRows& rows,
+                 const KvView& kv, LayerActivations& a) const;
   void Capture(Exec& exec, int32_t l, const ForwardBatch& batch, ConstMatrix x,
                ForwardOutput& out) const;
   void Logits(Exec& exec, const ForwardBatch& batch, Workspace& workspace, ConstMatrix x,
@@ -57,6 +58,26 @@ class Qwen3 : public Model {
   RopeTable rope_;
 };
 
+// Where the rows of a batch lie in the cache: the same for every layer.
+struct Qwen3::CacheRows {
+  CacheRows(const ForwardBatch& batch, const KvView& kv, Workspace& workspace)
+      : append(workspace.Array<AppendRows>(static_cast<int64_t>(batch.sequences.size()))),
+        attend(workspace.Array<AttentionRows>(static_cast<int64_t>(batch.sequences.size()))) {
+    for (size_t i = 0; i < batch.sequences.size(); ++i) {
+      const SequenceRows& s = batch.sequences[i];
+      const std::span<const BlockId> table = kv.Table(s.slot, kGroup);
+      append[i] = {s.row_begin, s.row_count, s.first_position, table};
+      attend[i].row_begin = s.row_begin;
+      attend[i].row_count = s.row_count;
+      attend[i].context = s.first_position;
+      attend[i].table = table;
+    }
+  }
+
+  std::span<AppendRows> append;
+  std::span<AttentionRows> attend;
+};
+
 Status Qwen3::Forward(Exec& exec, const ForwardBatch& batch, const KvView& kv, Workspace& workspace,
                       ForwardOutput& out) const {
   FS_TRY(CheckBatch(batch));
@@ -68,10 +89,11 @@ Status Qwen3::Forward(Exec& exec, const ForwardBatch& batch, const KvView& kv, W
   out.features = workspace.Floats(
       rows, static_cast<int64_t>(batch.feature_layers.size()) * config_.hidden_size);
 
+  const CacheRows cache_rows(batch, kv, workspace);
   EmbedTokens(exec, batch.tokens, embedding_, a.x);
   Capture(exec, -1, batch, a.x, out);
   for (int32_t l = 0; l < config_.num_layers; ++l) {
-    Attention(exec, l, batch, kv, a);
+    Attention(exec, l, batch, cache_rows, kv, a);
     Mlp(exec, layers_[static_cast<size_t>(l)], config_, a);
     Capture(exec, l, batch, a.x, out);
   }
@@ -81,21 +103,14 @@ Status Qwen3::Forward(Exec& exec, const ForwardBatch& batch, const KvView& kv, W
   return {};
 }
 
-void Qwen3::Attention(Exec& exec, int32_t l, const ForwardBatch& batch, const KvView& kv,
-                      LayerActivations& a) const {
+void Qwen3::Attention(Exec& exec, int32_t l, const ForwardBatch& batch, const CacheRows& rows,
+                      const KvView& kv, LayerActivations& a) const {
   const DecoderLayer& layer = layers_[static_cast<size_t>(l)];
   const PagedPlane keys = kv.Plane(kGroup, l, 0), values = kv.Plane(kGroup, l, 1);
-  std::vector<AppendRows> append;
-  std::vector<AttentionRows> attend;
-  for (const SequenceRows& s : batch.sequences) {
-    const std::span<const BlockId> table = kv.Table(s.slot, kGroup);
-    append.push_back({s.row_begin, s.row_count, s.first_position, table});
-    attend.push_back({s.row_begin, s.row_count, s.first_position, true, table, {}, {}});
-  }
   ProjectQkv(exec, layer, config_, rope_, batch.positions, a);
-  AppendPaged(exec, a.k, append, keys);
-  AppendPaged(exec, a.v, append, values);
-  PagedAttention(exec, a.q, attend, keys, values,
+  AppendPaged(exec, a.k, rows.append, keys);
+  AppendPaged(exec, a.v, rows.append, values);
+  PagedAttention(exec, a.q, rows.attend, keys, values,
                  1.0f / std::sqrt(static_cast<float>(config_.head_dim)), a.attended);
   MatMul(exec, a.attended, layer.o, a.x, MatMulStore::kAdd);
 }
@@ -174,11 +189,11 @@ Status Qwen3::CheckBatch(const ForwardBatch& batch) const {
 Status Qwen3::LoadHead(Exec& exec, WeightReader& reader) {
   const std::string name = "lm_head.weight";
   if (!config_.tie_embeddings) {
-    FS_ASSIGN(WeightView head, reader.Take(name, config_.vocab_size, config_.hidden_size));
-    FS_ASSIGN(lm_head_, reader.Pack(exec, {&head, 1}));
+    FS_ASSIGN(WeightSource head, reader.Take(name, config_.vocab_size, config_.hidden_size));
+    FS_ASSIGN(lm_head_, reader.PackHead(exec, head));
     return {};
   }
-  FS_ASSIGN(lm_head_, reader.Pack(exec, {&embedding_, 1}));
+  FS_ASSIGN(lm_head_, reader.PackHead(exec, {embedding_, {}}));
   if (!reader.Has(name)) return {};
   // Some writers store the tied head as well; a head of its own would contradict the config.
   const TensorInfo& head = tensors_.tensors().at(name);
@@ -211,17 +226,25 @@ Result<std::unique_ptr<Model>> Qwen3::Load(Exec& exec, const std::string& direct
                                            const Json& config, const LoadOptions& options) {
   auto model = std::make_unique<Qwen3>();
   FS_ASSIGN(model->config_, ParseDecoderConfig(config, directory + "/config.json"));
-  FS_ASSIGN(const std::optional<DType> pack_dtype, PackDType(options));
+  FS_ASSIGN(const PackFormats formats, FormatsOf(options));
   FS_TRY(CheckBallast(options.ballast_layers, options.ballast_width));
   FS_ASSIGN(model->config_.eos_ids, ReadEosIds(directory, config));
   FS_ASSIGN(model->tensors_, Safetensors::Open(directory));
-  FS_TRY(CheckFitsMemory(model->tensors_, directory));
-  WeightReader reader(model->tensors_, pack_dtype);
+  FS_TRY(CheckFitsMemory(model->tensors_, directory, formats.matrices));
+  FS_TRY(CheckStoredFormat(options, directory, model->tensors_));
+  std::optional<WeightCache> cache;
+  if (!options.weight_cache.empty()) {
+    FS_ASSIGN(cache, WeightCache::Open(options.weight_cache, directory));
+  }
+  WeightReader reader(model->tensors_, PackOptions{.format = formats.matrices,
+                                                   .head_format = formats.head,
+                                                   .cache = cache ? &*cache : nullptr,
+                                                   .progress = options.progress});
   FS_TRY(model->LoadWeights(exec, reader));
 
   const DecoderConfig& c = model->config_;
   model->ballast_ = MakeBallast(exec, c, options.ballast_layers, options.ballast_width,
-                                model->layers_[0].qkv.dtype());
+                                model->layers_[0].qkv.format());
   const int32_t max_positions = options.max_positions > 0 ? options.max_positions : c.max_positions;
   model->rope_ = RopeTable(c.head_dim, c.rope_theta, max_positions + kRopeSlack);
 

@@ -1,8 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <numeric>
+#include <string>
 
 #include "model/model_runner.h"
 #include "model/test_checkpoint.h"
@@ -59,6 +64,54 @@ TEST_F(Qwen3Test, ChunksBlocksAndThreadsDoNotMatter) {
           EXPECT_TRUE(rows[t] == whole[t]) << Name(kv) << " chunk " << chunk << " row " << t;
         }
       }
+    }
+  }
+}
+
+// The linear layers of a checkpoint as FP8 with scales in blocks, and the same numbers in float32:
+// the sums differ by where the scales are multiplied in.
+TEST_F(Qwen3Test, ReadsFp8Checkpoints) {
+  Json config = TinyQwen3Config();
+  config["intermediate_size"] = 160;
+  TestTensors narrow = RandomQwen3(config, DType::kF32), wide = narrow;
+  for (const auto& [name, tensor] : RandomQwen3(config, DType::kF32)) {
+    if (!name.ends_with("_proj.weight")) continue;
+    const int64_t n = tensor.shape[0], k = tensor.shape[1];
+    const int64_t scale_rows = (n + 127) / 128, scale_cols = (k + 127) / 128;
+    const std::string scale_name = name + "_scale_inv";
+    const TestTensor scale =
+        RandomTensor(scale_name, {scale_rows, scale_cols}, DType::kF32, 0.5f, 1);
+    TestTensor elements{DType::kF8E4M3, tensor.shape, std::string(static_cast<size_t>(n * k), 0)};
+    for (int64_t i = 0; i < n * k; ++i) {
+      float value, block_scale;
+      std::memcpy(&value, tensor.bytes.data() + i * 4, 4);
+      std::memcpy(&block_scale, scale.bytes.data() + (i / k / 128 * scale_cols + i % k / 128) * 4,
+                  4);
+      const uint8_t element = F32ToF8E4M3(value);
+      elements.bytes[static_cast<size_t>(i)] = static_cast<char>(element);
+      value = F8E4M3ToF32(element) * block_scale;
+      std::memcpy(wide[name].bytes.data() + i * 4, &value, 4);
+    }
+    narrow[name] = elements;
+    narrow[scale_name] = scale;
+  }
+  const TempDir wide_dir, narrow_dir;
+  WriteCheckpoint(wide_dir, config, wide);
+  config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  WriteCheckpoint(narrow_dir, config, narrow);
+  const auto expected = Load(exec_, wide_dir.path()), model = Load(exec_, narrow_dir.path());
+  EXPECT_EQ(model->info().num_parameters, expected->info().num_parameters);
+  EXPECT_LT(model->info().weight_bytes, expected->info().weight_bytes * 2 / 3);
+  const std::vector<int32_t> tokens = Tokens(40, 1);
+  Runner a(exec_, *expected, DType::kF32), b(exec_, *model, DType::kF32);
+  const std::vector<Row> rows_a = a.Run({{0, 0, tokens}}), rows_b = b.Run({{0, 0, tokens}});
+  ASSERT_EQ(rows_a.size(), rows_b.size());
+  for (size_t t = 0; t < rows_a.size(); ++t) {
+    float largest = 0;
+    for (const float logit : rows_a[t].logits) largest = std::max(largest, std::fabs(logit));
+    ASSERT_EQ(rows_a[t].logits.size(), rows_b[t].logits.size());
+    for (size_t i = 0; i < rows_a[t].logits.size(); ++i) {
+      ASSERT_NEAR(rows_a[t].logits[i], rows_b[t].logits[i], 2e-4f * largest) << t << " " << i;
     }
   }
 }
@@ -185,6 +238,71 @@ TEST_F(Qwen3Test, WeightDtypes) {
   EXPECT_TRUE(run(wide.path(), "float32") == run(wide.path(), "auto"));
 }
 
+TEST_F(Qwen3Test, QuantizedWeightsStayCloseAndSmall) {
+  const std::vector<int32_t> tokens = Tokens(30, 7);
+  const auto stored = Load(exec_, dir_.path());
+  Runner expected_runner(exec_, *stored);
+  const std::vector<Row> expected = expected_runner.Run({{0, 0, tokens}});
+  for (const char* dtype : {"int8", "int4"}) {
+    std::vector<double> heard;
+    const auto model =
+        Load(exec_, dir_.path(),
+             {.weight_dtype = dtype, .ballast_layers = 1, .progress = [&](double part) {
+                heard.push_back(part);
+              }});
+    EXPECT_TRUE(std::ranges::is_sorted(heard));
+    ASSERT_FALSE(heard.empty());
+    EXPECT_EQ(heard.back(), 1.0);
+    EXPECT_EQ(model->lm_head()->format(), WeightFormat::kInt8);
+    EXPECT_LT(model->info().weight_bytes - model->info().ballast_bytes,
+              stored->info().weight_bytes * 6 / 10);
+    EXPECT_LT(model->info().ballast_bytes, stored->info().weight_bytes / 6);
+
+    Runner runner(exec_, *model);
+    const std::vector<Row> rows = runner.Run({{0, 0, tokens}});
+    double error = 0, size = 0;
+    for (size_t t = 0; t < rows.size(); ++t) {
+      for (size_t i = 0; i < rows[t].logits.size(); ++i) {
+        error += std::pow(rows[t].logits[i] - expected[t].logits[i], 2);
+        size += std::pow(expected[t].logits[i], 2);
+      }
+    }
+    EXPECT_LT(std::sqrt(error / size), std::string(dtype) == "int8" ? 0.06 : 0.4) << dtype;
+    EXPECT_GT(std::sqrt(error / size), 1e-4) << dtype;
+    // Chunks and neighbours do not change a bit.
+    Runner chunked(exec_, *model);
+    std::vector<Row> again = chunked.Run({{1, 0, std::span(tokens).first(7)}});
+    const std::vector<int32_t> other = Tokens(3, 8);
+    for (Row& row : chunked.Run({{0, 0, other}, {1, 7, std::span(tokens).subspan(7)}})) {
+      again.push_back(std::move(row));
+    }
+    again.erase(again.begin() + 7, again.begin() + 10);
+    EXPECT_TRUE(again == rows) << dtype;
+  }
+}
+
+TEST_F(Qwen3Test, TheCacheGivesTheSameWeights) {
+  const std::vector<int32_t> tokens = Tokens(12, 7);
+  const TempDir cache;
+  const auto run = [&](const std::string& weight_cache) {
+    const auto model =
+        Load(exec_, dir_.path(), {.weight_dtype = "int4", .weight_cache = weight_cache});
+    Runner runner(exec_, *model);
+    return runner.Run({{0, 0, tokens}});
+  };
+  const std::vector<Row> expected = run("");
+  EXPECT_TRUE(run(cache.path()) == expected);
+  EXPECT_TRUE(run(cache.path()) == expected);
+  const auto files = std::filesystem::directory_iterator(cache.path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 6 * 4 + 1);
+}
+
+TEST_F(Qwen3Test, Fp8IsReadAndNotMade) {
+  const Status status = LoadModel(exec_, dir_.path(), {.weight_dtype = "fp8"}).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(status.message(), HasSubstr("weight dtype is fp8, but no tensor is F8_E4M3"));
+}
+
 TEST_F(Qwen3Test, HeadTiedOrNot) {
   const std::vector<int32_t> tokens = Tokens(5, 8);
   const auto run = [&](const Json& config, const TestTensors& tensors) {
@@ -243,7 +361,7 @@ TEST_F(Qwen3Test, BadCheckpoints) {
   EXPECT_THAT(s.message(), HasSubstr("model.embed_tokens.weight is I32"));
   s = status_of([](Json*, TestTensors* t) {
     (*t)["model.layers.1.mlp.down_proj.weight"] = {
-        DType::kF8E4M3, {64, 128}, std::string(64 * 128, '\0')};
+        DType::kF8E5M2, {64, 128}, std::string(64 * 128, '\0')};
   });
   EXPECT_EQ(s.code(), StatusCode::kUnsupported);
   EXPECT_THAT(s.message(), HasSubstr("model.layers.1.mlp.down_proj.weight"));

@@ -3,40 +3,43 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/machine.h"
 #include "kernels/convert.h"
 
 namespace firesteel {
 namespace {
 
-// Rounds or widens a weight into `storage`; false when no float type.
-bool Convert(Exec& exec, const WeightView& from, DType dtype, Buffer<std::byte>* storage) {
-  const int64_t elements = from.rows * from.cols;
-  Buffer<float> wide(elements);
-  if (!WidenToF32(from, wide.span())) return false;
-  *storage = Buffer<std::byte>(elements * static_cast<int64_t>(SizeOf(dtype)));
-  exec.pool.ParallelFor(elements, int64_t{1} << 16, [&](int64_t begin, int64_t end, int) {
-    if (dtype == DType::kF32) {
-      std::copy(wide.data() + begin, wide.data() + end,
-                reinterpret_cast<float*>(storage->data()) + begin);
-      return;
-    }
-    auto* out = reinterpret_cast<uint16_t*>(storage->data());
-    for (int64_t i = begin; i < end; ++i) out[i] = F32ToBF16(wide.data()[i]);
-  });
-  return true;
+constexpr int64_t kScaleBlock = 128;
+
+bool IsQuantizedHere(std::optional<WeightFormat> format) {
+  return format == WeightFormat::kInt8 || format == WeightFormat::kInt8Group ||
+         format == WeightFormat::kInt4;
 }
 
 }  // namespace
 
-Status CheckFitsMemory(const Safetensors& tensors, const std::string& directory) {
+Status CheckFitsMemory(const Safetensors& tensors, const std::string& directory,
+                       std::optional<WeightFormat> format) {
   int64_t bytes = 0;
   for (const auto& [name, info] : tensors.tensors()) {
-    bytes += info.NumElements() * static_cast<int64_t>(SizeOf(info.dtype));
+    const int64_t elements = info.NumElements();
+    if (IsQuantizedHere(format) && info.shape.size() == 2) {
+      bytes += *format == WeightFormat::kInt4 ? elements / 2 : elements;
+    } else {
+      bytes += elements * static_cast<int64_t>(SizeOf(info.dtype));
+    }
   }
   if (bytes <= PhysicalMemoryBytes()) return {};
-  return InvalidArgument(fmt::format("{}: holds {} bytes of weights, this machine has {} of memory",
+  return InvalidArgument(fmt::format("{}: needs {} bytes for its weights, this machine has {}",
                                      directory, bytes, PhysicalMemoryBytes()));
+}
+
+WeightReader::WeightReader(const Safetensors& tensors, PackOptions options)
+    : tensors_(tensors), options_(std::move(options)) {
+  for (const auto& [name, info] : tensors.tensors()) num_elements_ += info.NumElements();
 }
 
 bool WeightReader::Has(const std::string& name) const { return tensors_.tensors().contains(name); }
@@ -59,9 +62,18 @@ Result<const TensorInfo*> WeightReader::Find(const std::string& name,
   return &info;
 }
 
-Result<WeightView> WeightReader::Take(const std::string& name, int64_t rows, int64_t cols) {
+Result<WeightSource> WeightReader::Take(const std::string& name, int64_t rows, int64_t cols) {
   FS_ASSIGN(const TensorInfo* info, Find(name, {rows, cols}));
-  return WeightView{info->data, info->dtype, rows, cols, name};
+  WeightSource source{{info->data, info->dtype, rows, cols, name}, {}};
+  const std::string scale = name + "_scale_inv";
+  if (info->dtype != DType::kF8E4M3 || !Has(scale)) return source;
+  const int64_t scale_rows = (rows + kScaleBlock - 1) / kScaleBlock;
+  const int64_t scale_cols = (cols + kScaleBlock - 1) / kScaleBlock;
+  const int64_t parameters = num_parameters_;
+  FS_ASSIGN(info, Find(scale, {scale_rows, scale_cols}));
+  num_parameters_ = parameters;
+  source.scale = {info->data, info->dtype, scale_rows, scale_cols, scale};
+  return source;
 }
 
 Result<WeightView> WeightReader::TakeTable(const std::string& name, int64_t rows, int64_t cols) {
@@ -93,26 +105,16 @@ Result<Buffer<float>> WeightReader::TakeWidened(const std::string& name,
   return out;
 }
 
-Result<PackedWeight> WeightReader::Pack(Exec& exec, std::span<const WeightView> parts) const {
-  for (const WeightView& part : parts) {
-    if (part.dtype != parts[0].dtype && !pack_dtype_) {
-      return Unsupported(fmt::format("tensor {} is {}, expected {} as {}", part.name,
-                                     Name(part.dtype), Name(parts[0].dtype), parts[0].name));
-    }
+Result<PackedWeight> WeightReader::PackAs(Exec& exec, std::span<const WeightSource> parts,
+                                          std::optional<WeightFormat> format) const {
+  const bool cached = options_.cache != nullptr && IsQuantizedHere(format);
+  Result<PackedWeight> packed =
+      cached ? options_.cache->Pack(exec, parts, *format) : PackWeight(exec, parts, format);
+  if (packed.ok() && options_.progress) {
+    options_.progress(static_cast<double>(num_parameters_) /
+                      static_cast<double>(std::max<int64_t>(num_elements_, 1)));
   }
-  if (!pack_dtype_) return PackWeight(exec, parts);
-  std::vector<Buffer<std::byte>> storage(parts.size());
-  std::vector<WeightView> converted(parts.begin(), parts.end());
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].dtype == *pack_dtype_) continue;
-    if (!Convert(exec, parts[i], *pack_dtype_, &storage[i])) {
-      return Unsupported(fmt::format("tensor {} is {}, expected F32, BF16, F16 or F64",
-                                     parts[i].name, Name(parts[i].dtype)));
-    }
-    converted[i].data = storage[i].data();
-    converted[i].dtype = *pack_dtype_;
-  }
-  return PackWeight(exec, converted);
+  return packed;
 }
 
 Status WeightReader::CheckAllTaken() const {

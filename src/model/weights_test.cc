@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
+#include <vector>
 
 #include "base/machine.h"
+#include "kernels/matmul.h"
 #include "model/test_checkpoint.h"
 
 namespace firesteel {
@@ -70,8 +73,9 @@ TEST_F(WeightReaderTest, WeightsLargerThanMemoryAreRefused) {
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   const Status status = CheckFitsMemory(*opened, sparse.path());
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr(sparse.path()),
-                                      HasSubstr(fmt::format("holds {} bytes of weights", bytes))));
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr(sparse.path()),
+                    HasSubstr(fmt::format("needs {} bytes for its weights", bytes))));
 }
 
 TEST_F(WeightReaderTest, NothingMayBeLeft) {
@@ -88,21 +92,21 @@ TEST_F(WeightReaderTest, NothingMayBeLeft) {
 }
 
 TEST_F(WeightReaderTest, PacksAsStoredOrConverted) {
-  const auto packed = [&](const char* name, std::optional<DType> dtype) {
-    WeightReader reader(tensors_, dtype);
-    const WeightView view = *reader.Take(name, 33, 5);
-    Result<PackedWeight> result = reader.Pack(exec_, {&view, 1});
+  const auto packed = [&](const char* name, std::optional<WeightFormat> format) {
+    WeightReader reader(tensors_, format);
+    const WeightSource source = *reader.Take(name, 33, 5);
+    Result<PackedWeight> result = reader.Pack(exec_, {&source, 1});
     FS_CHECK(result.ok(), "{}", result.status().message());
     return *std::move(result);
   };
-  EXPECT_EQ(packed("matrix", std::nullopt).dtype(), DType::kF32);
-  EXPECT_EQ(packed("rounded", std::nullopt).dtype(), DType::kBF16);
-  EXPECT_EQ(packed("matrix", DType::kBF16).dtype(), DType::kBF16);
+  EXPECT_EQ(packed("matrix", std::nullopt).format(), WeightFormat::kF32);
+  EXPECT_EQ(packed("rounded", std::nullopt).format(), WeightFormat::kBF16);
+  EXPECT_EQ(packed("matrix", WeightFormat::kBF16).format(), WeightFormat::kBF16);
 
   // Widening is exact: the product has the same bits as with the stored type.
   const PackedWeight narrow = packed("rounded", std::nullopt),
-                     wide = packed("rounded", DType::kF32);
-  ASSERT_EQ(wide.dtype(), DType::kF32);
+                     wide = packed("rounded", WeightFormat::kF32);
+  ASSERT_EQ(wide.format(), WeightFormat::kF32);
   const float x[] = {0.3f, -1.7f, 2.5f, 0.01f, -9.0f};
   float a[33], b[33];
   MatMul(exec_, ConstMatrix(x, 1, 5), narrow, Matrix<float>(a, 1, 33));
@@ -112,15 +116,55 @@ TEST_F(WeightReaderTest, PacksAsStoredOrConverted) {
 
 TEST_F(WeightReaderTest, RefusesWhatNoKernelReads) {
   WeightReader reader(tensors_);
-  const WeightView ids = *reader.Take("ids", 2, 2);
+  const WeightSource ids = *reader.Take("ids", 2, 2);
   const Status status = reader.Pack(exec_, {&ids, 1}).status();
   EXPECT_EQ(status.code(), StatusCode::kUnsupported);
   EXPECT_THAT(status.message(), HasSubstr("ids"));
-  const WeightView mixed[] = {*reader.Take("matrix", 33, 5), *reader.Take("rounded", 33, 5)};
-  EXPECT_THAT(reader.Pack(exec_, mixed).status().message(), HasSubstr("tensor rounded is BF16"));
-  WeightReader converting(tensors_, DType::kF32);
+  const WeightSource mixed[] = {*reader.Take("matrix", 33, 5), *reader.Take("rounded", 33, 5)};
+  EXPECT_THAT(reader.Pack(exec_, mixed).status().message(), HasSubstr("rounded is BF16"));
+  WeightReader converting(tensors_, WeightFormat::kF32);
   EXPECT_EQ(converting.Pack(exec_, {&ids, 1}).status().code(), StatusCode::kUnsupported);
   EXPECT_TRUE(converting.Pack(exec_, mixed).ok());
+}
+
+TEST(WeightReader, BringsTheScalesOfFp8) {
+  TestTensors tensors;
+  tensors["w.weight"] = {DType::kF8E4M3, {300, 130}, std::string(300 * 130, '\x38')};
+  tensors["w.weight_scale_inv"] = RandomTensor("scale", {3, 2}, DType::kF32, 0.1f, 1);
+  tensors["bad.weight"] = {DType::kF8E4M3, {300, 130}, std::string(300 * 130, '\x38')};
+  tensors["bad.weight_scale_inv"] = RandomTensor("scale", {1, 1}, DType::kF32, 0.1f, 1);
+  tensors["alone.weight"] = {DType::kF8E4M3, {2, 3}, std::string(6, '\x38')};
+  const TempDir directory;
+  directory.Write("model.safetensors", SafetensorsFile(tensors));
+  const Result<Safetensors> opened = Safetensors::Open(directory.path());
+  ASSERT_TRUE(opened.ok());
+  ThreadPool pool(1);
+  Exec exec{pool};
+  WeightReader reader(*opened);
+  const Result<WeightSource> source = reader.Take("w.weight", 300, 130);
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  EXPECT_EQ(source->scale.name, "w.weight_scale_inv");
+  EXPECT_EQ(reader.num_parameters(), 300 * 130);
+  const Result<PackedWeight> packed = reader.Pack(exec, {&*source, 1});
+  ASSERT_TRUE(packed.ok()) << packed.status().message();
+  EXPECT_EQ(packed->format(), WeightFormat::kFp8);
+  // The elements are 1, so column k picks the scale of its block.
+  std::vector<float> x(130), out(300);
+  x[129] = 2;
+  MatMul(exec, ConstMatrix(x.data(), 1, 130), *packed, Matrix<float>(out.data(), 1, 300));
+  float scales[6];
+  std::memcpy(scales, tensors["w.weight_scale_inv"].bytes.data(), sizeof(scales));
+  for (size_t n = 0; n < 300; ++n) EXPECT_EQ(out[n], 2 * scales[n / 128 * 2 + 1]);
+
+  const Status status = reader.Take("bad.weight", 300, 130).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataCorrupt);
+  EXPECT_THAT(status.message(),
+              HasSubstr("tensor bad.weight_scale_inv is [1, 1], config wants [3, 2]"));
+  reader.Ignore("bad.weight_scale_inv");
+  const Result<WeightSource> alone = reader.Take("alone.weight", 2, 3);
+  ASSERT_TRUE(alone.ok());
+  EXPECT_EQ(alone->scale.data, nullptr);
+  EXPECT_TRUE(reader.CheckAllTaken().ok());
 }
 
 }  // namespace

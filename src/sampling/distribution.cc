@@ -12,11 +12,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-struct Candidate {
-  int32_t id = 0;
-  float logit = 0;
-  float weight = 0;  // probability over that of the most likely token
-};
+using Candidate = DistributionScratch::Candidate;
 
 bool MoreLikely(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
@@ -28,10 +24,9 @@ double TotalWeight(std::span<const Candidate> candidates) {
   return total;
 }
 
-// Cuts to the smallest set of most likely tokens that holds `top_p` of the weight. Sorts only as
+// Cuts to the smallest set of most likely tokens that holds `enough` of the weight. Sorts only as
 // far as it must; the order of additions is that of a full sort all the same.
-void KeepTopP(double top_p, std::vector<Candidate>* candidates) {
-  const double enough = top_p * TotalWeight(*candidates);
+void KeepTopP(double enough, std::vector<Candidate>* candidates) {
   const auto begin = candidates->begin();
   size_t sorted = 0;
   double sum = 0;
@@ -51,6 +46,83 @@ void KeepTopP(double top_p, std::vector<Candidate>* candidates) {
   }
 }
 
+// The tokens that top-k can keep, with their weights: all that reach a threshold which at least
+// top_k of them reach.
+void GatherTop(std::span<const float> logits, float max, const SamplingParams& params,
+               DistributionScratch* s) {
+  s->weights.resize(logits.size());
+  s->ids.resize(logits.size());
+  const float threshold = ThresholdOfTop(logits, params.top_k, s->weights);
+  const auto count = static_cast<size_t>(SelectAtLeast(logits, threshold, s->ids.data()));
+  s->candidates.clear();
+  for (size_t i = 0; i < count; ++i) {
+    const int32_t id = s->ids[i];
+    s->candidates.push_back({id, logits[static_cast<size_t>(id)], 0});
+  }
+  const auto k = static_cast<size_t>(params.top_k);
+  if (count > k) {
+    std::nth_element(s->candidates.begin(), s->candidates.begin() + params.top_k,
+                     s->candidates.end(), MoreLikely);
+    s->candidates.resize(k);
+  }
+  // nth_element leaves an order that the standard does not fix; sums must not depend on it.
+  std::ranges::sort(s->candidates, {}, &Candidate::id);
+  std::vector<float>& few = s->weights;  // logits, then weights, of the candidates
+  for (size_t i = 0; i < s->candidates.size(); ++i) few[i] = s->candidates[i].logit;
+  const std::span<float> part(few.data(), s->candidates.size());
+  ExpWeights(part, max, static_cast<float>(1.0 / params.temperature), part);
+  for (size_t i = 0; i < s->candidates.size(); ++i) s->candidates[i].weight = few[i];
+  const auto least = static_cast<float>(params.min_p);
+  std::erase_if(s->candidates,
+                [&](const Candidate& c) { return c.weight <= 0 || c.weight < least; });
+}
+
+// Neither top-k nor top-p: nothing has to be put in order.
+void KeepByWeight(std::span<const float> logits, float max, const SamplingParams& params,
+                  DistributionScratch* s, Distribution* out) {
+  s->weights.resize(logits.size());
+  ExpWeights(logits, max, static_cast<float>(1.0 / params.temperature), s->weights);
+  const float threshold =
+      std::max(static_cast<float>(params.min_p), std::numeric_limits<float>::min());
+  const double total = SumAtLeast(s->weights, threshold);
+  out->ids.resize(logits.size());
+  out->ids.resize(static_cast<size_t>(SelectAtLeast(s->weights, threshold, out->ids.data())));
+  out->probs.resize(out->ids.size());
+  const double scale = 1 / total;
+  for (size_t i = 0; i < out->ids.size(); ++i) {
+    // Below a normal float32 a token is as good as impossible, but it is in the support.
+    const double p = s->weights[static_cast<size_t>(out->ids[i])] * scale;
+    out->probs[i] = std::max(static_cast<float>(p), std::numeric_limits<float>::min());
+  }
+}
+
+// Without top-k: the tokens that min-p keeps and top-p can keep. `*total`: the weight of all that
+// min-p keeps.
+void GatherByWeight(std::span<const float> logits, float max, const SamplingParams& params,
+                    DistributionScratch* s, double* total) {
+  s->weights.resize(logits.size());
+  s->ids.resize(logits.size());
+  ExpWeights(logits, max, static_cast<float>(1.0 / params.temperature), s->weights);
+  float threshold = std::max(static_cast<float>(params.min_p), std::numeric_limits<float>::min());
+  *total = SumAtLeast(s->weights, threshold);
+  if (params.top_p < 1) {
+    // The likeliest tokens alone, as soon as they hold enough; a hair more, for the two sums are
+    // rounded differently.
+    const double enough = params.top_p * *total * 1.0001;
+    for (float cut = 0.0625f; cut > threshold; cut *= 0.0625f) {
+      if (SumAtLeast(s->weights, cut) < enough) continue;
+      threshold = cut;
+      break;
+    }
+  }
+  const auto count = static_cast<size_t>(SelectAtLeast(s->weights, threshold, s->ids.data()));
+  s->candidates.clear();
+  for (size_t i = 0; i < count; ++i) {
+    const auto id = static_cast<size_t>(s->ids[i]);
+    s->candidates.push_back({s->ids[i], logits[id], s->weights[id]});
+  }
+}
+
 }  // namespace
 
 float Distribution::Prob(int32_t token) const {
@@ -58,90 +130,121 @@ float Distribution::Prob(int32_t token) const {
   return it != ids.end() && *it == token ? probs[static_cast<size_t>(it - ids.begin())] : 0.0f;
 }
 
-int32_t ArgMax(std::span<const float> logits) {
-  FS_DCHECK(!logits.empty());
-  int32_t best = -1;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    // Written so that NaN loses: a comparison with it is false.
-    if (best < 0 ? !std::isnan(logits[i]) : logits[i] > logits[static_cast<size_t>(best)]) {
-      best = static_cast<int32_t>(i);
-    }
-  }
-  return std::max(best, 0);
-}
-
-Distribution MakeDistribution(std::span<const float> logits, const SamplingParams& params) {
+void MakeDistribution(std::span<const float> logits, const SamplingParams& params,
+                      DistributionScratch* scratch, Distribution* out) {
   const int32_t best = ArgMax(logits);
   const float max = logits[static_cast<size_t>(best)];
-  if (IsGreedy(params) || !std::isfinite(max)) return Distribution::OneHot(best);
-
-  const double inverse_temperature = 1.0 / params.temperature;
-  std::vector<Candidate> candidates;
-  candidates.reserve(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] > -kInfinity)) continue;
-    const double scaled = (static_cast<double>(logits[i]) - max) * inverse_temperature;
-    if (scaled < -150) continue;  // no float32 below that
-    const float weight = std::exp(static_cast<float>(scaled));
-    if (weight > 0 && weight >= params.min_p) {
-      candidates.push_back({static_cast<int32_t>(i), logits[i], weight});
-    }
+  out->ids.clear();
+  out->probs.clear();
+  if (IsGreedy(params) || !std::isfinite(max)) {
+    out->ids.push_back(best);
+    out->probs.push_back(1.0f);
+    return;
   }
 
-  bool reordered = false;
-  if (params.top_k > 0 && static_cast<size_t>(params.top_k) < candidates.size()) {
-    std::nth_element(candidates.begin(), candidates.begin() + params.top_k, candidates.end(),
-                     MoreLikely);
-    candidates.resize(static_cast<size_t>(params.top_k));
-    reordered = true;
+  if (params.top_k <= 0 && params.top_p >= 1) {
+    KeepByWeight(logits, max, params, scratch, out);
+    return;
+  }
+  std::vector<Candidate>& candidates = scratch->candidates;
+  double total = 0;
+  if (params.top_k > 0 && static_cast<size_t>(params.top_k) < logits.size()) {
+    GatherTop(logits, max, params, scratch);
+    total = TotalWeight(candidates);
+  } else {
+    GatherByWeight(logits, max, params, scratch, &total);
   }
   if (params.top_p < 1) {
-    // nth_element leaves an order that the standard does not fix; the total must not depend on it.
-    if (reordered) std::ranges::sort(candidates, {}, &Candidate::id);
-    KeepTopP(params.top_p, &candidates);
-    reordered = true;
+    KeepTopP(params.top_p * total, &candidates);
+    std::ranges::sort(candidates, {}, &Candidate::id);
   }
-  if (reordered) std::ranges::sort(candidates, {}, &Candidate::id);
 
-  const double total = TotalWeight(candidates);
-  Distribution d;
-  d.ids.reserve(candidates.size());
-  d.probs.reserve(candidates.size());
+  total = TotalWeight(candidates);
   for (const Candidate& c : candidates) {
     const auto p = static_cast<float>(c.weight / total);
     if (p <= 0) continue;
-    d.ids.push_back(c.id);
-    d.probs.push_back(p);
+    out->ids.push_back(c.id);
+    out->probs.push_back(p);
   }
-  return d;
 }
+
+Distribution MakeDistribution(std::span<const float> logits, const SamplingParams& params) {
+  DistributionScratch scratch;
+  Distribution out;
+  MakeDistribution(logits, params, &scratch, &out);
+  return out;
+}
+
+namespace {
+
+// The race that SampleWithNoise is, run over the support in ascending order of ids.
+class Race {
+ public:
+  Race(NoiseKey key, int64_t position, NoisePurpose purpose)
+      : key_(key), position_(position), purpose_(purpose) {}
+
+  int32_t winner() const { return winner_; }
+  double best() const { return best_; }
+
+  void Enter(int32_t id, float prob, uint32_t word) {
+    const double u = UniformFromLane(word);
+    // -log u > 1 - u by far more than a rounding, so the bound rules out nearly all before their
+    // logarithm is taken.
+    if ((1.0 - u) / prob >= best_) return;
+    const double arrival = -std::log(u) / prob;
+    if (arrival < best_) {
+      best_ = arrival;
+      winner_ = id;
+    }
+  }
+
+  void Enter(int32_t id, float prob) {
+    if (id / 4 != quad_) {
+      quad_ = id / 4;
+      lanes_ = NoiseLanes(key_, position_, purpose_, quad_);
+    }
+    Enter(id, prob, lanes_[static_cast<size_t>(id % 4)]);
+  }
+
+ private:
+  NoiseKey key_;
+  int64_t position_;
+  NoisePurpose purpose_;
+  int32_t winner_ = -1;
+  double best_ = std::numeric_limits<double>::infinity();
+  int32_t quad_ = -1;
+  std::array<uint32_t, 4> lanes_{};
+};
+
+constexpr int32_t kRaceBlock = 1024;  // ids whose noise is made at once where all of them run
+
+}  // namespace
 
 int32_t SampleWithNoise(const Distribution& d, NoiseKey key, int64_t position,
                         NoisePurpose purpose) {
   FS_DCHECK(!d.ids.empty() && d.ids.size() == d.probs.size());
   if (d.ids.size() == 1) return d.ids[0];
-  int32_t winner = d.ids[0];
-  double best = std::numeric_limits<double>::infinity();
-  int32_t quad = -1;
-  std::array<uint32_t, 4> lanes{};
-  for (size_t i = 0; i < d.ids.size(); ++i) {
-    const int32_t id = d.ids[i];
-    if (id / 4 != quad) {
-      quad = id / 4;
-      lanes = NoiseLanes(key, position, purpose, quad);
+  Race race(key, position, purpose);
+  uint32_t words[kRaceBlock];
+  int32_t passed[kRaceBlock];
+  for (size_t i = 0; i < d.ids.size();) {
+    const int32_t first = d.ids[i];
+    const size_t last = i + kRaceBlock - 1;
+    if (first % 4 != 0 || last >= d.ids.size() || d.ids[last] != first + kRaceBlock - 1) {
+      race.Enter(first, d.probs[i]);
+      ++i;
+      continue;
     }
-    const double u = UniformFromLane(lanes[static_cast<size_t>(id % 4)]);
-    const double p = d.probs[i];
-    // -log u > 1 - u by far more than a rounding, so the bound rules out nearly all before their
-    // logarithm is taken.
-    if ((1.0 - u) / p >= best) continue;
-    const double arrival = -std::log(u) / p;
-    if (arrival < best) {
-      best = arrival;
-      winner = id;
+    NoiseRange(key, position, purpose, first / 4, kRaceBlock / 4, words);
+    const std::span<const float> probs(d.probs.data() + i, kRaceBlock);
+    const int64_t count = MayArriveBefore(words, probs, race.best(), passed);
+    for (int64_t c = 0; c < count; ++c) {
+      const int32_t at = passed[c];
+      race.Enter(first + at, probs[static_cast<size_t>(at)], words[at]);
     }
+    i += kRaceBlock;
   }
-  return winner;
+  return race.winner();
 }
 
 TokenLogprob RawLogprob(std::span<const float> logits, int32_t token, int32_t count) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "firesteel/request.h"
+#include "kernels/vocab_ops.h"  // ArgMax
 #include "sampling/noise.h"
 
 namespace firesteel {
@@ -19,12 +20,28 @@ struct Distribution {
   static Distribution OneHot(int32_t token) { return {{token}, {1.0f}}; }
 };
 
-// Lowest id among the largest; NaN never wins. REQUIRES: not empty.
-int32_t ArgMax(std::span<const float> logits);
+// What MakeDistribution works in, so that it does not allocate once it has seen a vocabulary. One
+// thread at a time.
+struct DistributionScratch {
+  struct Candidate {
+    int32_t id = 0;
+    float logit = 0;
+    float weight = 0;  // probability over that of the most likely token
+  };
+  std::vector<float> weights;  // [V]
+  std::vector<int32_t> ids;    // [V]
+  std::vector<Candidate> candidates;
+};
 
 // Temperature, then min-p, top-k, top-p over the processed logits [V] (vLLM's order). Greedy
 // gives OneHot(ArgMax). Ties at the top-k boundary keep the lower ids. -inf logits are outside the
-// support; if nothing is left (all -inf or NaN) the result is OneHot(ArgMax).
+// support, and so is what is less than e^-87 times as likely as the best; if nothing is left (all
+// -inf or NaN) the result is OneHot(ArgMax).
+//
+// A row of 150 000 logits takes a few passes at memory speed: nothing but what top-k and top-p can
+// keep is ever sorted.
+void MakeDistribution(std::span<const float> logits, const SamplingParams& params,
+                      DistributionScratch* scratch, Distribution* out);
 Distribution MakeDistribution(std::span<const float> logits, const SamplingParams& params);
 
 // argmax over the support of log p + Gumbel noise: a sample of `d` that is a function of key,

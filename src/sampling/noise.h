@@ -29,6 +29,9 @@ struct NoiseKey {
 // The lanes of tokens 4 * quad … 4 * quad + 3. REQUIRES: 0 <= position < 2^56.
 std::array<uint32_t, 4> NoiseLanes(NoiseKey key, int64_t position, NoisePurpose purpose,
                                    int32_t quad);
+// The same for `quads` quads from `quad` on, four words each, made together: out [4 * quads].
+void NoiseRange(NoiseKey key, int64_t position, NoisePurpose purpose, int32_t quad, int32_t quads,
+                uint32_t* out);
 // Uniform in (0, 1), never 0 or 1. All 32 bits count: with the 24 of a float no token below 3e-8
 // could win a race.
 inline double UniformFromLane(uint32_t lane) { return (lane + 0.5) * 0x1p-32; }

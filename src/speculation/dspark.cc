@@ -22,8 +22,8 @@ class Dspark : public Drafter {
 
   const DrafterInfo& info() const override { return info_; }
   std::vector<CacheGroup> CacheGroups(DType kv_dtype) const override {
-    const RowFormat row{kv_dtype, config_.decoder.num_kv_heads, config_.decoder.head_dim};
-    return {{"dspark", config_.decoder.num_layers, {row, row}}};
+    return {{"dspark", config_.decoder.num_layers,
+             KeyValuePlanes(kv_dtype, config_.decoder.num_kv_heads, config_.decoder.head_dim)}};
   }
   Status Observe(Exec& exec, std::span<const CommittedRows> rows, ConstMatrix features,
                  const KvView& kv, Workspace& workspace) override;
@@ -35,7 +35,8 @@ class Dspark : public Drafter {
   Matrix<float> BlockPass(Exec& exec, std::span<const DraftQuery> queries, int32_t steps,
                           const KvView& kv, Workspace& workspace) const;
   void BlockAttention(Exec& exec, int32_t l, std::span<const DraftQuery> queries, const KvView& kv,
-                      std::span<const int32_t> positions, LayerActivations& a) const;
+                      std::span<const int32_t> positions, Workspace& workspace,
+                      LayerActivations& a) const;
   void Chain(Exec& exec, std::span<const DraftQuery> queries, int32_t steps, ConstMatrix hidden,
              Matrix<float> logits, Workspace& workspace, std::vector<Draft>* drafts) const;
   float Confidence(std::span<const float> hidden, std::span<const float> markov) const;
@@ -73,10 +74,11 @@ Status Dspark::Observe(Exec& exec, std::span<const CommittedRows> rows, ConstMat
     }
   }
   const std::span<int32_t> from = workspace.Ints(total), positions = workspace.Ints(total);
-  std::vector<AppendRows> append;
+  const auto append = workspace.Array<AppendRows>(static_cast<int64_t>(rows.size()));
   int64_t row = 0;
-  for (const CommittedRows& r : rows) {
-    append.push_back({row, r.count, r.first_position, kv.Table(r.slot, group_)});
+  for (size_t s = 0; s < rows.size(); ++s) {
+    const CommittedRows& r = rows[s];
+    append[s] = {row, r.count, r.first_position, kv.Table(r.slot, group_)};
     for (int32_t i = 0; i < r.count; ++i, ++row) {
       from[static_cast<size_t>(row)] = static_cast<int32_t>(r.feature_row + i);
       positions[static_cast<size_t>(row)] =
@@ -94,8 +96,8 @@ Status Dspark::Observe(Exec& exec, std::span<const CommittedRows> rows, ConstMat
   for (int32_t l = 0; l < c.num_layers; ++l) {
     const Matrix<float> k = projected.ColRange(2 * l * kv_width, kv_width);
     const Matrix<float> v = projected.ColRange((2 * l + 1) * kv_width, kv_width);
-    HeadRmsNormInPlace(exec, k, w_.layers[static_cast<size_t>(l)].k_norm.span(), c.norm_eps);
-    RopeInPlace(exec, k, positions, rope_);
+    const HeadRows heads{k, w_.layers[static_cast<size_t>(l)].k_norm.span()};
+    NormRopeInPlace(exec, {&heads, 1}, c.norm_eps, positions, rope_);
     AppendPaged(exec, k, append, kv.Plane(group_, l, 0));
     AppendPaged(exec, v, append, kv.Plane(group_, l, 1));
   }
@@ -157,7 +159,7 @@ Matrix<float> Dspark::BlockPass(Exec& exec, std::span<const DraftQuery> queries,
   LayerActivations a(workspace, count * block, c, std::max(c.intermediate_size, ballast_width));
   EmbedTokens(exec, tokens, w_.embedding, a.x);
   for (int32_t l = 0; l < c.num_layers; ++l) {
-    BlockAttention(exec, l, queries, kv, positions, a);
+    BlockAttention(exec, l, queries, kv, positions, workspace, a);
     Mlp(exec, w_.layers[static_cast<size_t>(l)], c, a);
   }
   for (const DecoderLayer& layer : w_.ballast) Ballast(exec, layer, c, rope_, positions, a);
@@ -171,20 +173,25 @@ Matrix<float> Dspark::BlockPass(Exec& exec, std::span<const DraftQuery> queries,
 // anchor at position n is in the block, not in the context.
 void Dspark::BlockAttention(Exec& exec, int32_t l, std::span<const DraftQuery> queries,
                             const KvView& kv, std::span<const int32_t> positions,
-                            LayerActivations& a) const {
+                            Workspace& workspace, LayerActivations& a) const {
   const DecoderConfig& c = config_.decoder;
   const DecoderLayer& layer = w_.layers[static_cast<size_t>(l)];
   ProjectQkv(exec, layer, c, rope_, positions, a);
-  std::vector<AttentionRows> attend;
+  const int64_t rows_at_once = faults_.causal_block ? 1 : config_.block_size;
+  const auto attend = workspace.Array<AttentionRows>(static_cast<int64_t>(queries.size()) *
+                                                     config_.block_size / rows_at_once);
+  size_t next = 0;
   for (size_t q = 0; q < queries.size(); ++q) {
     const int64_t begin = static_cast<int64_t>(q) * config_.block_size;
-    const int64_t context = static_cast<int64_t>(queries[q].tokens.size()) - 1;
-    const std::span<const BlockId> table = kv.Table(queries[q].slot, group_);
-    const int64_t rows_at_once = faults_.causal_block ? 1 : config_.block_size;
     for (int64_t i = 0; i < config_.block_size; i += rows_at_once) {
-      const int64_t seen = i + rows_at_once;
-      attend.push_back({begin + i, rows_at_once, context, false, table, a.k.RowRange(begin, seen),
-                        a.v.RowRange(begin, seen)});
+      AttentionRows& rows = attend[next++];
+      rows.row_begin = begin + i;
+      rows.row_count = rows_at_once;
+      rows.context = static_cast<int64_t>(queries[q].tokens.size()) - 1;
+      rows.causal = false;
+      rows.table = kv.Table(queries[q].slot, group_);
+      rows.tail_keys = a.k.RowRange(begin, i + rows_at_once);
+      rows.tail_values = a.v.RowRange(begin, i + rows_at_once);
     }
   }
   PagedAttention(exec, a.q, attend, kv.Plane(group_, l, 0), kv.Plane(group_, l, 1),
@@ -265,7 +272,7 @@ Result<std::unique_ptr<Drafter>> Dspark::Load(const DrafterContext& context, Dsp
   FS_ASSIGN(drafter->w_, LoadDsparkWeights(context.exec, directory, config, context.target));
   drafter->w_.ballast =
       MakeBallast(context.exec, config.decoder, context.options.ballast_layers,
-                  context.options.ballast_width, drafter->w_.layers[0].qkv.dtype());
+                  context.options.ballast_width, drafter->w_.layers[0].qkv.format());
   // The last block may start at the last position that a sequence can have.
   drafter->rope_ = RopeTable(config.decoder.head_dim, config.decoder.rope_theta,
                              context.max_model_len + config.block_size + 1);

@@ -49,9 +49,16 @@ bool SameBytes(const WeightView& a, const WeightView* b) {
 }
 
 bool SameBytes(const PackedWeight& a, const PackedWeight* b) {
-  return b != nullptr && a.dtype() == b->dtype() && a.rows() == b->rows() &&
+  return b != nullptr && a.format() == b->format() && a.rows() == b->rows() &&
          a.cols() == b->cols() && a.bytes() == b->bytes() &&
          std::memcmp(a.data(), b->data(), static_cast<size_t>(a.bytes())) == 0;
+}
+
+// Whether PackWeight makes `format` of F32, BF16 and F16.
+bool IsMadeFromFloats(WeightFormat format) {
+  return format == WeightFormat::kF32 || format == WeightFormat::kBF16 ||
+         format == WeightFormat::kInt8 || format == WeightFormat::kInt8Group ||
+         format == WeightFormat::kInt4;
 }
 
 // Training copies both from the target and freezes them, so the copies are normally equal and need
@@ -69,8 +76,13 @@ Status LoadEmbeddingAndHead(Exec& exec, WeightReader& reader, const DecoderConfi
   }
   w->shared_head = target.lm_head();
   if (reader.Has("lm_head.weight")) {
-    FS_ASSIGN(const WeightView head, reader.Take("lm_head.weight", c.vocab_size, c.hidden_size));
-    FS_ASSIGN(w->own_head, reader.Pack(exec, {&head, 1}));
+    FS_ASSIGN(const WeightSource head, reader.Take("lm_head.weight", c.vocab_size, c.hidden_size));
+    // As the target's, so that equal heads are found equal.
+    std::optional<WeightFormat> format;
+    if (target.lm_head() != nullptr && IsMadeFromFloats(target.lm_head()->format())) {
+      format = target.lm_head()->format();
+    }
+    FS_ASSIGN(w->own_head, reader.PackAs(exec, {&head, 1}, format));
     if (SameBytes(w->own_head, target.lm_head())) {
       w->own_head = {};
     } else {
@@ -84,14 +96,14 @@ Status LoadEmbeddingAndHead(Exec& exec, WeightReader& reader, const DecoderConfi
 }
 
 Status LoadLayers(Exec& exec, WeightReader& reader, const DecoderConfig& c, DsparkWeights* w) {
-  std::vector<WeightView> context;
+  std::vector<WeightSource> context;
   const int64_t kv_width = int64_t{c.num_kv_heads} * c.head_dim;
   for (int32_t l = 0; l < c.num_layers; ++l) {
     const std::string prefix = fmt::format("layers.{}.", l);
     FS_ASSIGN(DecoderLayer layer, LoadDecoderLayer(exec, reader, prefix, c));
     w->layers.push_back(std::move(layer));
     for (const char* which : {"self_attn.k_proj.weight", "self_attn.v_proj.weight"}) {
-      FS_ASSIGN(WeightView view, reader.Take(prefix + which, kv_width, c.hidden_size));
+      FS_ASSIGN(WeightSource view, reader.Take(prefix + which, kv_width, c.hidden_size));
       context.push_back(std::move(view));
     }
   }
@@ -104,7 +116,7 @@ Status LoadHeads(Exec& exec, WeightReader& reader, const DsparkConfig& config, D
                 r = config.markov_rank;
   if (r > 0) {
     FS_ASSIGN(w->markov_w1, reader.TakeTable("markov_head.markov_w1.weight", v, r));
-    FS_ASSIGN(const WeightView w2, reader.Take("markov_head.markov_w2.weight", v, r));
+    FS_ASSIGN(const WeightSource w2, reader.Take("markov_head.markov_w2.weight", v, r));
     FS_ASSIGN(w->markov_w2, reader.Pack(exec, {&w2, 1}));
   }
   if (config.confidence) {
@@ -163,7 +175,7 @@ Result<DsparkWeights> LoadDsparkWeights(Exec& exec, const std::string& directory
   FS_TRY(CheckFitsMemory(w.tensors, directory));
   WeightReader reader(w.tensors);
   FS_TRY(LoadEmbeddingAndHead(exec, reader, c, target, directory, &w));
-  FS_ASSIGN(const WeightView fc,
+  FS_ASSIGN(const WeightSource fc,
             reader.Take("fc.weight", h, static_cast<int64_t>(config.target_layers.size()) * h));
   FS_ASSIGN(w.fc, reader.Pack(exec, {&fc, 1}));
   FS_ASSIGN(w.hidden_norm, reader.TakeVector("hidden_norm.weight", h));

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
+#include <type_traits>
 
 #include "tensor/matrix.h"
 
@@ -51,6 +52,14 @@ class Workspace {
   // (rows would share L1 sets).
   Matrix<float> Floats(int64_t rows, int64_t cols);
   std::span<int32_t> Ints(int64_t count);
+  // Value-initialized objects that need no destructor.
+  template <typename T>
+  std::span<T> Array(int64_t count) {
+    static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= 64);
+    auto* first = reinterpret_cast<T*>(Take(count * static_cast<int64_t>(sizeof(T))));
+    std::uninitialized_value_construct_n(first, count);
+    return {first, static_cast<size_t>(count)};
+  }
 
  private:
   std::byte* Take(int64_t bytes);

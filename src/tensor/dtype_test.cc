@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tensor/paged_view.h"
 
 namespace firesteel {
@@ -35,13 +37,47 @@ TEST(RowFormat, CountsScalesAndPadding) {
   EXPECT_EQ((RowFormat{DType::kF8E4M3, 2, 64}.RowBytes()), 144);
 }
 
+// Every element and every scale of a tile has bytes of its own, inside the tile.
+TEST(RowFormat, TilesHoldEverythingOnce) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF8E4M3}) {
+    for (TileOrder order : {TileOrder::kByPosition, TileOrder::kByDimension}) {
+      for (int32_t head_dim : {1, 5, 24}) {
+        const RowFormat format{dtype, 3, head_dim, order};
+        std::vector<int> uses(static_cast<size_t>(format.TileBytes()), 0);
+        const auto use = [&](int64_t offset, int64_t bytes) {
+          for (int64_t b = 0; b < bytes; ++b) ++uses.at(static_cast<size_t>(offset + b));
+        };
+        for (int64_t h = 0; h < 3; ++h) {
+          for (int64_t r = 0; r < kAttentionTile; ++r) {
+            for (int64_t d = 0; d < head_dim; ++d) {
+              use(format.ElementOffset(h, r, d), format.ElementBytes());
+            }
+            if (dtype == DType::kF8E4M3) use(format.ScaleOffset(h, r), 4);
+          }
+        }
+        for (int n : uses) EXPECT_LE(n, 1);
+      }
+    }
+  }
+}
+
+TEST(RowFormat, NeighboursInATile) {
+  const RowFormat values{DType::kBF16, 2, 8}, keys{DType::kBF16, 2, 8, TileOrder::kByDimension};
+  EXPECT_EQ(values.ElementOffset(0, 0, 1), 2);
+  EXPECT_EQ(values.ElementOffset(0, 1, 0), 16);
+  EXPECT_EQ(keys.ElementOffset(0, 1, 0), 2);
+  EXPECT_EQ(keys.ElementOffset(0, 0, 1), 32);
+  EXPECT_EQ(keys.ElementOffset(1, 0, 0), values.ElementOffset(1, 0, 0));
+}
+
 TEST(PagedPlane, FollowsTheTable) {
-  std::byte bytes[4 * 64 * 16];
-  const PagedPlane plane{bytes, 64 * 16, 16, {DType::kF32, 1, 4}};
+  std::byte bytes[4 * 2 * 256];
+  const PagedPlane plane{bytes, 2 * 256, 32, {DType::kF32, 1, 4}};
   const BlockId table[] = {3, 0};
-  EXPECT_EQ(plane.Row(table, 0) - bytes, 3 * 64 * 16);
-  EXPECT_EQ(plane.Row(table, 15) - bytes, 3 * 64 * 16 + 15 * 16);
-  EXPECT_EQ(plane.Row(table, 17) - bytes, 16);
+  EXPECT_EQ(plane.Tile(table, 0) - bytes, 3 * 512);
+  EXPECT_EQ(plane.Tile(table, 15) - bytes, 3 * 512);
+  EXPECT_EQ(plane.Tile(table, 16) - bytes, 3 * 512 + 256);
+  EXPECT_EQ(plane.Tile(table, 33) - bytes, 0);
 }
 
 }  // namespace

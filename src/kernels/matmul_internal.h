@@ -1,0 +1,35 @@
+// The two arithmetic paths behind MatMul. Each computes panels [begin, end) of the output.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/matmul.h"
+
+namespace firesteel {
+
+// float32 activations, weights decoded in registers: kF32, kBF16, kF16, kFp8, kFp4.
+void FloatPanels(const ConstMatrix& x, const PackedWeight& w, const Matrix<float>& out,
+                 MatMulStore store, int64_t panel_begin, int64_t panel_end);
+
+struct IntegerKernelEntry;
+// The rows of x as int8, and what undoes the rounding. Views into scratch.
+struct QuantizedRows {
+  const IntegerKernelEntry* kernel = nullptr;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  // As in IntegerTask.
+  const uint32_t* x = nullptr;
+  int64_t x_stride = 0;
+  const float* scales = nullptr;
+  const int32_t* zeros = nullptr;
+  int64_t groups = 0;
+};
+// Bytes of scratch that QuantizeRows needs.
+int64_t QuantizedBytes(int64_t rows, int64_t cols, WeightFormat format);
+// Rounds x for weights of `format`, rows shared out over the pool; uses memory at `scratch`.
+QuantizedRows QuantizeRows(Exec& exec, ConstMatrix x, WeightFormat format, std::byte* scratch);
+// int8 activations, exact integer sums: kInt8, kInt8Group, kInt4.
+void IntegerPanels(const QuantizedRows& x, const PackedWeight& w, const Matrix<float>& out,
+                   MatMulStore store, int64_t panel_begin, int64_t panel_end);
+
+}  // namespace firesteel
