@@ -32,9 +32,12 @@ sanitize:
 	  tools/test.sh build/$$preset -LE full || exit 1; \
 	done
 
-bench: build
-	@cmake --build build/release -j $(JOBS) --target kernels_bench
-	@build/release/benchmarks/kernels_bench
+# Kernels and whole steps beside other libraries and llama.cpp, into out/bench; DOCS=1: also into docs/performance.md.
+bench:
+	@tools/setup.sh bench
+	@cmake --preset release >/dev/null
+	@cmake --build build/release -j $(JOBS) --target benchmarks
+	@benchmarks/run.sh build/release
 
 # Needs clang, which nothing else does.
 fuzz:

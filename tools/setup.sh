@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what building, testing or fuzzing need on Debian 12: `tools/setup.sh build`, `test` or `fuzz`.
+# Installs what building, testing, measuring or fuzzing need on Debian 12: `tools/setup.sh build`, `test`, `bench` or `fuzz`.
 # Says what it installs before it does, and does nothing when all of it is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,19 +8,22 @@ build_packages=(
   g++ cmake ninja-build make ccache mold pkg-config
   libboost1.81-dev libssl-dev libcurl4-openssl-dev nlohmann-json3-dev libsimdjson-dev libpcre2-dev libicu-dev
   libhwy-dev libcli11-dev libspdlog-dev libfmt-dev libyaml-cpp-dev prometheus-cpp-dev
-  libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
+  libgtest-dev libgmock-dev librapidcheck-dev
 )
 test_packages=(curl)
+bench_packages=(libdnnl-dev libopenblas-dev)
 fuzz_packages=(clang-14 libclang-rt-14-dev)
 
 packages=("${build_packages[@]}")
-if [ "${1:-build}" = test ]; then
-  packages+=("${test_packages[@]}")
+case "${1:-build}" in
+  test) packages+=("${test_packages[@]}") ;;
+  bench) packages+=("${bench_packages[@]}") ;;
+  fuzz) packages+=("${fuzz_packages[@]}") ;;
+esac
+if [ "${1:-build}" = test ] || [ "${1:-build}" = bench ]; then
   # Any Node.js from 18 on will do; Debian's where there is none.
   command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm)
 fi
-
-[ "${1:-build}" != fuzz ] || packages+=("${fuzz_packages[@]}")
 
 missing=()
 for package in "${packages[@]}"; do
@@ -37,12 +40,15 @@ if [ ${#missing[@]} -gt 0 ]; then
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-if [ "${1:-build}" = test ]; then
-  # A stamp of the lock file tells whether what is installed is what is wanted.
-  stamp=tests/e2e/node_modules/.stamp
-  if ! cmp -s tests/e2e/package-lock.json "$stamp"; then
-    echo "setup: installing from npm: the packages of tests/e2e/package-lock.json"
-    (cd tests/e2e && npm ci --ignore-scripts --no-audit --no-fund --silent)
-    cp tests/e2e/package-lock.json "$stamp"
+# What FOLDER/package-lock.json asks for. A stamp of the lock file tells whether what is installed is what is wanted.
+npm_packages() {  # FOLDER OPTIONS…
+  local stamp="$1/node_modules/.stamp"
+  if ! cmp -s "$1/package-lock.json" "$stamp"; then
+    echo "setup: installing from npm: the packages of $1/package-lock.json"
+    (cd "$1" && npm ci --ignore-scripts --no-audit --no-fund --silent "${@:2}")
+    cp "$1/package-lock.json" "$stamp"
   fi
-fi
+}
+[ "${1:-build}" != test ] || npm_packages tests/e2e
+# Without what is optional: llama.cpp for other machines and for GPUs, 500 MB of it.
+[ "${1:-build}" != bench ] || npm_packages benchmarks --omit=optional
