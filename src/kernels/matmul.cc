@@ -1,11 +1,8 @@
 #include "kernels/matmul.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "kernels/integer_kernels_internal.h"
 #include "kernels/matmul_internal.h"
-#include "kernels/quantize_internal.h"
 
 namespace firesteel {
 namespace {

@@ -33,6 +33,11 @@ enum class WeightFormat : uint8_t {
   kInt8Group,  // symmetric; a scale for each 128 elements of a row
   kInt4,       // asymmetric; scale and zero for each 32 elements of a row
 };
+// Of the formats that are made here, for activations in int8.
+inline bool IsInteger(WeightFormat format) {
+  return format == WeightFormat::kInt8 || format == WeightFormat::kInt8Group ||
+         format == WeightFormat::kInt4;
+}
 std::string_view Name(WeightFormat format);  // "f32", "bf16", … "int8", "int8_group", "int4"
 
 // The four low nibbles of a word are k … k + 3 and the four high ones k + 4 … k + 7: one mask makes

@@ -38,11 +38,6 @@ inline float Int4Scale(uint8_t code) {
   return std::bit_cast<float>((int32_t{code} << kScaleCodeShift) + kScaleCodeBias);
 }
 
-inline bool IsInteger(WeightFormat format) {
-  return format == WeightFormat::kInt8 || format == WeightFormat::kInt8Group ||
-         format == WeightFormat::kInt4;
-}
-
 inline int64_t NumChunks(int64_t cols) { return (cols + kChunk - 1) / kChunk; }
 inline int64_t NumBlocks(int64_t cols) {
   return (NumChunks(cols) + kBlockChunks - 1) / kBlockChunks;

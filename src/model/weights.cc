@@ -14,11 +14,6 @@ namespace {
 
 constexpr int64_t kScaleBlock = 128;
 
-bool IsQuantizedHere(std::optional<WeightFormat> format) {
-  return format == WeightFormat::kInt8 || format == WeightFormat::kInt8Group ||
-         format == WeightFormat::kInt4;
-}
-
 }  // namespace
 
 Status CheckFitsMemory(const Safetensors& tensors, const std::string& directory,
@@ -26,7 +21,7 @@ Status CheckFitsMemory(const Safetensors& tensors, const std::string& directory,
   int64_t bytes = 0;
   for (const auto& [name, info] : tensors.tensors()) {
     const int64_t elements = info.NumElements();
-    if (IsQuantizedHere(format) && info.shape.size() == 2) {
+    if (format && IsInteger(*format) && info.shape.size() == 2) {
       bytes += *format == WeightFormat::kInt4 ? elements / 2 : elements;
     } else {
       bytes += elements * static_cast<int64_t>(SizeOf(info.dtype));
@@ -107,7 +102,7 @@ Result<Buffer<float>> WeightReader::TakeWidened(const std::string& name,
 
 Result<PackedWeight> WeightReader::PackAs(Exec& exec, std::span<const WeightSource> parts,
                                           std::optional<WeightFormat> format) const {
-  const bool cached = options_.cache != nullptr && IsQuantizedHere(format);
+  const bool cached = options_.cache != nullptr && format && IsInteger(*format);
   Result<PackedWeight> packed =
       cached ? options_.cache->Pack(exec, parts, *format) : PackWeight(exec, parts, format);
   if (packed.ok() && options_.progress) {

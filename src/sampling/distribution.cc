@@ -77,14 +77,25 @@ void GatherTop(std::span<const float> logits, float max, const SamplingParams& p
                 [&](const Candidate& c) { return c.weight <= 0 || c.weight < least; });
 }
 
-// Neither top-k nor top-p: nothing has to be put in order.
-void KeepByWeight(std::span<const float> logits, float max, const SamplingParams& params,
-                  DistributionScratch* s, Distribution* out) {
+struct Weighed {
+  float threshold;  // of the weights that min-p keeps
+  double total;     // of those
+};
+
+// The weights of the whole vocabulary, into s->weights.
+Weighed Weigh(std::span<const float> logits, float max, const SamplingParams& params,
+              DistributionScratch* s) {
   s->weights.resize(logits.size());
   ExpWeights(logits, max, static_cast<float>(1.0 / params.temperature), s->weights);
   const float threshold =
       std::max(static_cast<float>(params.min_p), std::numeric_limits<float>::min());
-  const double total = SumAtLeast(s->weights, threshold);
+  return {threshold, SumAtLeast(s->weights, threshold)};
+}
+
+// Neither top-k nor top-p: nothing has to be put in order.
+void KeepByWeight(std::span<const float> logits, float max, const SamplingParams& params,
+                  DistributionScratch* s, Distribution* out) {
+  const auto [threshold, total] = Weigh(logits, max, params, s);
   out->ids.resize(logits.size());
   out->ids.resize(static_cast<size_t>(SelectAtLeast(s->weights, threshold, out->ids.data())));
   out->probs.resize(out->ids.size());
@@ -100,11 +111,9 @@ void KeepByWeight(std::span<const float> logits, float max, const SamplingParams
 // min-p keeps.
 void GatherByWeight(std::span<const float> logits, float max, const SamplingParams& params,
                     DistributionScratch* s, double* total) {
-  s->weights.resize(logits.size());
-  s->ids.resize(logits.size());
-  ExpWeights(logits, max, static_cast<float>(1.0 / params.temperature), s->weights);
-  float threshold = std::max(static_cast<float>(params.min_p), std::numeric_limits<float>::min());
-  *total = SumAtLeast(s->weights, threshold);
+  const Weighed weighed = Weigh(logits, max, params, s);
+  *total = weighed.total;
+  float threshold = weighed.threshold;
   if (params.top_p < 1) {
     // The likeliest tokens alone, as soon as they hold enough; a hair more, for the two sums are
     // rounded differently.
@@ -115,6 +124,7 @@ void GatherByWeight(std::span<const float> logits, float max, const SamplingPara
       break;
     }
   }
+  s->ids.resize(logits.size());
   const auto count = static_cast<size_t>(SelectAtLeast(s->weights, threshold, s->ids.data()));
   s->candidates.clear();
   for (size_t i = 0; i < count; ++i) {
