@@ -89,8 +89,8 @@ HWY_INLINE void PrefetchFar(const std::byte* p) { __builtin_prefetch(p, 0, 2); }
 
 // Continues the chains of some rows in some panels over k_count further k, whole units.
 struct Work {
-  const float* x;  // of the first row, at k_begin
-  int64_t x_stride;
+  const float* x;          // of the first row, at k_begin
+  int64_t x_group;         // from four rows to the next four
   const std::byte* panel;  // the first panel
   int64_t panel_bytes;
   int64_t k_begin, k_count;
@@ -106,29 +106,24 @@ struct Work {
   int64_t ahead_step;
 };
 
-// Rows of x: every third has a pointer, the two behind it are that and once or twice the stride,
-// which an address can add. The compiler would keep a register for each row and run out of them.
+// Rows of x as the tile reads them, so that it walks along a few streams: one row as it is, more
+// in fours, [ceil(rows / 4), K, 4]. Rows that lie a power of two apart would share sets of L1.
 template <int kRows>
 struct Rows {
-  static constexpr int kPointers = (kRows + 2) / 3;
-  const std::byte* pointers[kPointers];
-  int64_t stride;  // bytes
+  static constexpr int kWidth = kRows == 1 ? 1 : 4;
+  static constexpr int kGroups = (kRows + kWidth - 1) / kWidth;
+  const float* groups[kGroups];
 
-  HWY_INLINE Rows(const float* x, int64_t x_stride) : stride(x_stride * 4) {
+  HWY_INLINE Rows(const float* x, int64_t x_group) {
 #pragma GCC unroll 4
-    for (int i = 0; i < kPointers; ++i) {
-      pointers[i] = reinterpret_cast<const std::byte*>(x) + 3 * i * stride;
-    }
+    for (int g = 0; g < kGroups; ++g) groups[g] = x + g * x_group;
   }
   HWY_INLINE Vec At(int r, int k) const {
-    return hn::Set(D(), As<float>(pointers[r / 3] + r % 3 * stride)[k]);
+    return hn::Set(D(), groups[r / kWidth][k * kWidth + r % kWidth]);
   }
   HWY_INLINE void Advance(int64_t k) {
 #pragma GCC unroll 4
-    for (int i = 0; i < kPointers; ++i) {
-      pointers[i] += k * 4;
-      asm("" : "+r"(pointers[i]));
-    }
+    for (int g = 0; g < kGroups; ++g) groups[g] += k * kWidth;
   }
 };
 
@@ -182,7 +177,7 @@ void Tile(const Work& work, int64_t feature) {
   const bool scaled = kDecoded ? work.scales != nullptr : kScaled<Weight>;
   const int64_t group = kDecoded ? work.group : Weight::kGroup;
   const float* scales = work.scales;
-  Rows<kRows> x(work.x, work.x_stride);
+  Rows<kRows> x(work.x, work.x_group);
   const std::byte* ahead = work.ahead;
   const std::byte* ahead_end = work.ahead_end;
   const int64_t k_end = work.k_begin + work.k_count;

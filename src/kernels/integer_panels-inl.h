@@ -16,7 +16,10 @@ constexpr int kSteps = 8;  // of 4 k: a chunk
 // in L2 while a group of panels passes by.
 constexpr int64_t kBlockRows = 64;
 constexpr int64_t kGroupPanels = 4;
-constexpr int64_t kPrefetchAhead = 4096;  // bytes; see kPrefetchBytes of the float path
+// Bytes ahead into L2 and from there into L1, as in the float path. Against L1 alone, from 4096
+// bytes: 6 to 12 % less time for one to eight rows.
+constexpr int64_t kPrefetchFar = 16384;
+constexpr int64_t kPrefetchNear = 1024;
 
 struct Sums {
   alignas(64) int32_t dots[kBlockRows][kPanelWidth];  // of int8, within a group of 128 k
@@ -194,7 +197,11 @@ class IntegerKernel {
   }
 
   FS_ISA_INLINE static void Prefetch(const unsigned char* weight, int bytes) {
-    for (int b = 0; b < bytes; b += 64) __builtin_prefetch(weight + kPrefetchAhead + b);
+#pragma GCC unroll 16
+    for (int b = 0; b < bytes; b += 64) {
+      __builtin_prefetch(weight + kPrefetchFar + b, 0, 2);
+      __builtin_prefetch(weight + kPrefetchNear + b);
+    }
   }
 
   FS_ISA_INLINE static void Clear(int64_t rows, Sums& sums) {

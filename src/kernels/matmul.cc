@@ -32,8 +32,9 @@ void MatMul(Exec& exec, ConstMatrix x, const PackedWeight& w, Matrix<float> out,
     });
     return;
   }
+  const FloatRows rows = PackFloatRows(exec, x, exec.Scratch(FloatRowsBytes(x.rows, x.cols)));
   exec.pool.ParallelFor(panels, grain, [&](int64_t begin, int64_t end, int) {
-    FloatPanels(x, w, out, store, begin, end);
+    FloatPanels(rows, w, out, store, begin, end);
   });
 }
 

@@ -15,6 +15,41 @@
 HWY_BEFORE_NAMESPACE();
 namespace firesteel::HWY_NAMESPACE {
 
+// Packed rows of x: [tiles, kTileSlots, K] floats, the rows of a tile in fours: [fours, K, 4].
+constexpr int64_t kTileSlots = (kMaxTileRows + 3) / 4 * 4;
+constexpr int64_t kBlockTiles = kBlockRows / kMaxTileRows;
+int64_t NumTiles(int64_t rows) { return (rows + kMaxTileRows - 1) / kMaxTileRows; }
+// Balanced: 13 rows are 6 + 7, not 12 + 1.
+int64_t TileBegin(int64_t rows, int64_t tile) { return rows * tile / NumTiles(rows); }
+
+int64_t FloatRowsBytes(int64_t rows, int64_t cols) {
+  return rows == 1 ? 0 : NumTiles(rows) * kTileSlots * cols * int64_t{sizeof(float)};
+}
+
+// Four rows, k by k.
+void InterleaveFour(const float* const (&rows)[4], int64_t count, float* HWY_RESTRICT out) {
+  const D d;
+  int64_t k = 0;
+  for (; k + kLanes <= count; k += kLanes) {
+    hn::StoreInterleaved4(hn::LoadU(d, rows[0] + k), hn::LoadU(d, rows[1] + k),
+                          hn::LoadU(d, rows[2] + k), hn::LoadU(d, rows[3] + k), d, out + 4 * k);
+  }
+  for (; k < count; ++k) {
+    for (int r = 0; r < 4; ++r) out[4 * k + r] = rows[r][k];
+  }
+}
+
+void PackTile(const ConstMatrix& x, int64_t tile, float* out) {
+  const int64_t begin = TileBegin(x.rows, tile), end = TileBegin(x.rows, tile + 1);
+  out += tile * kTileSlots * x.cols;
+  for (int64_t r = begin; r < end; r += 4, out += 4 * x.cols) {
+    // Slots without a row repeat the last; nobody reads them.
+    const float* const rows[4] = {x.Row(r), x.Row(std::min(r + 1, end - 1)),
+                                  x.Row(std::min(r + 2, end - 1)), x.Row(std::min(r + 3, end - 1))};
+    InterleaveFour(rows, x.cols, out);
+  }
+}
+
 // A block of K of a panel as float32, small enough to stay in L1 beside the rows of a tile.
 constexpr int64_t kBlockK = 128;
 constexpr int64_t kMinGroup = 32;
@@ -54,14 +89,15 @@ void Decode(const std::byte* panel, int64_t k_begin, int64_t k_count, Decoded* d
 
 // Few rows: one tile, which decodes in registers, over all of K.
 template <class Weight>
-void DirectPanels(const ConstMatrix& x, const std::byte* panel, int64_t panel_bytes, int64_t panels,
+void DirectPanels(const FloatRows& x, const std::byte* panel, int64_t panel_bytes, int64_t panels,
                   Sums& sums) {
   // A last unit that x does not fill is decoded apart, together with what shares its chain.
   const int64_t tail = x.cols % Weight::kUnit == 0 ? 0
                        : kScaled<Weight>           ? x.cols % Weight::kGroup
                                                    : x.cols % Weight::kUnit;
+  const int64_t width = x.rows == 1 ? 1 : 4;
   Work work = {.x = x.data,
-               .x_stride = x.stride,
+               .x_group = 4 * x.cols,
                .panel = panel,
                .panel_bytes = panel_bytes,
                .k_begin = 0,
@@ -76,7 +112,7 @@ void DirectPanels(const ConstMatrix& x, const std::byte* panel, int64_t panel_by
   if (work.k_count > 0) TileOfRows<Weight, kMaxDirectRows<Weight>>(x.rows, work, panels);
   if (tail == 0) return;
   Decoded decoded;
-  work.x += work.k_count;
+  work.x += work.k_count * width;
   work.first = work.k_count == 0;
   work.panel = work.ahead = reinterpret_cast<const std::byte*>(decoded.values);
   work.ahead_step = 0;
@@ -92,52 +128,56 @@ void DirectPanels(const ConstMatrix& x, const std::byte* panel, int64_t panel_by
   }
 }
 
-// Many rows: a block of K at a time is decoded, then all tiles pass over it while it lies in L1.
-// The memory that the next block comes from is asked for meanwhile, evenly.
+// Many rows, tiles [tile_begin, tile_end): a block of K at a time is decoded, then the tiles pass
+// over it while it lies in L1. The memory that the next block comes from is asked for meanwhile,
+// evenly.
 template <class Weight>
-void DecodedPanels(const ConstMatrix& x, const std::byte* panel, int64_t panel_bytes,
-                   int64_t panels, Sums& sums) {
-  const int64_t tiles = (x.rows + kMaxTileRows - 1) / kMaxTileRows;
+void DecodedPanel(const FloatRows& x, int64_t tile_begin, int64_t tile_end, const std::byte* panel,
+                  int64_t panel_bytes, Sums& sums) {
+  const int64_t tiles = tile_end - tile_begin, row_begin = TileBegin(x.rows, tile_begin);
   const int64_t share = kBlockK / Weight::kUnit * Weight::kUnitBytes / tiles;
   Decoded decoded;
   for (int64_t k = 0; k < x.cols; k += kBlockK) {
-    for (int64_t p = 0; p < panels; ++p) {
-      const std::byte* block = panel + p * panel_bytes + Weight::UnitOffset(k);
-      const std::byte* next = p + 1 < panels         ? block + panel_bytes
-                              : k + kBlockK < x.cols ? panel + Weight::UnitOffset(k + kBlockK)
-                                                     : panel + panels * panel_bytes;
-      Work work = {.x = nullptr,
-                   .x_stride = x.stride,
-                   .panel = block,
-                   .panel_bytes = 0,
-                   .k_begin = 0,
-                   .k_count = std::min(kBlockK, x.cols - k),
-                   .sums = nullptr,
-                   .first = k == 0,
-                   .scales = kScaled<Weight> ? decoded.scales[0] : nullptr,
-                   .group = Weight::kGroup,
-                   .ahead = next,
-                   .ahead_end = nullptr,
-                   .ahead_step = share / kBlockK};
-      // For two tiles storing costs more than decoding twice.
-      const bool direct = !kScaled<Weight> && tiles == 2 && work.k_count % Weight::kUnit == 0;
-      if (!direct && !std::is_same_v<Weight, F32Weight>) {
-        Decode<Weight>(panel + p * panel_bytes, k, work.k_count, &decoded);
-        work.panel = reinterpret_cast<const std::byte*>(decoded.values);
-      }
-      for (int64_t tile = 0; tile < tiles; ++tile, work.ahead += share) {
-        const int64_t r = x.rows * tile / tiles;  // balanced: 13 rows are 6 + 7, not 12 + 1
-        work.x = x.Row(r) + k;
-        work.sums = sums.values[p][r];
-        const int64_t tile_rows = x.rows * (tile + 1) / tiles - r;
-        if (direct) {
-          TileOfRows<Weight, kMaxDirectRows<Weight>>(tile_rows, work, 1);
-        } else {
-          TileOfRows<F32Weight, kMaxTileRows>(tile_rows, work, 1);
-        }
+    const std::byte* block = panel + Weight::UnitOffset(k);
+    const std::byte* next =
+        k + kBlockK < x.cols ? panel + Weight::UnitOffset(k + kBlockK) : panel + panel_bytes;
+    Work work = {.x = nullptr,
+                 .x_group = 4 * x.cols,
+                 .panel = block,
+                 .panel_bytes = 0,
+                 .k_begin = 0,
+                 .k_count = std::min(kBlockK, x.cols - k),
+                 .sums = nullptr,
+                 .first = k == 0,
+                 .scales = kScaled<Weight> ? decoded.scales[0] : nullptr,
+                 .group = Weight::kGroup,
+                 .ahead = next,
+                 .ahead_end = nullptr,
+                 .ahead_step = share / kBlockK};
+    // For two tiles storing costs more than decoding twice.
+    const bool direct = !kScaled<Weight> && tiles == 2 && work.k_count % Weight::kUnit == 0;
+    if (!direct && !std::is_same_v<Weight, F32Weight>) {
+      Decode<Weight>(panel, k, work.k_count, &decoded);
+      work.panel = reinterpret_cast<const std::byte*>(decoded.values);
+    }
+    for (int64_t tile = tile_begin; tile < tile_end; ++tile, work.ahead += share) {
+      const int64_t r = TileBegin(x.rows, tile);
+      work.x = x.data + tile * kTileSlots * x.cols + 4 * k;
+      work.sums = sums.values[0][r - row_begin];
+      const int64_t tile_rows = TileBegin(x.rows, tile + 1) - r;
+      if (direct) {
+        TileOfRows<Weight, kMaxDirectRows<Weight>>(tile_rows, work, 1);
+      } else {
+        TileOfRows<F32Weight, kMaxTileRows>(tile_rows, work, 1);
       }
     }
   }
+}
+
+void Zero(const Matrix<float>& out, MatMulStore store, int64_t panel, int64_t panels) {
+  if (store == MatMulStore::kAdd) return;
+  const int64_t begin = panel * kPanel, end = std::min((panel + panels) * kPanel, out.cols);
+  for (int64_t r = 0; r < out.rows; ++r) std::fill(out.Row(r) + begin, out.Row(r) + end, 0.0f);
 }
 
 void StoreSums(const Sums& sums, const Matrix<float>& out, MatMulStore store, int64_t panel,
@@ -158,30 +198,34 @@ void StoreSums(const Sums& sums, const Matrix<float>& out, MatMulStore store, in
 }
 
 template <class Weight>
-void PanelsOf(const ConstMatrix& x, const PackedWeight& weight, const Matrix<float>& out,
+void PanelsOf(const FloatRows& x, const PackedWeight& weight, const Matrix<float>& out,
               MatMulStore store, int64_t panel_begin, int64_t panel_end) {
-  const int64_t blocks = (x.rows + kBlockRows - 1) / kBlockRows;
+  const int64_t tiles = NumTiles(x.rows);
   Sums sums;
   for (int64_t panel = panel_begin; panel < panel_end; panel += kGroupPanels) {
     const int64_t panels = std::min(kGroupPanels, panel_end - panel);
     const std::byte* data = weight.data() + panel * weight.panel_bytes();
-    for (int64_t block = 0; block < blocks; ++block) {
-      const int64_t row = x.rows * block / blocks;
-      const int64_t rows = x.rows * (block + 1) / blocks - row;
-      const ConstMatrix x_block = x.RowRange(row, rows);
-      if (x.cols == 0) {
-        std::memset(&sums, 0, sizeof(sums));
-      } else if (x.rows <= kMaxDirectRows<Weight>) {
-        DirectPanels<Weight>(x_block, data, weight.panel_bytes(), panels, sums);
-      } else {
-        DecodedPanels<Weight>(x_block, data, weight.panel_bytes(), panels, sums);
+    if (x.cols == 0) {
+      Zero(out, store, panel, panels);
+    } else if (x.rows <= kMaxDirectRows<Weight>) {
+      DirectPanels<Weight>(x, data, weight.panel_bytes(), panels, sums);
+      StoreSums(sums, out, store, panel, panels);
+    } else {
+      for (int64_t tile = 0; tile < tiles; tile += kBlockTiles) {
+        const int64_t tile_end = std::min(tile + kBlockTiles, tiles);
+        const int64_t row = TileBegin(x.rows, tile);
+        const Matrix<float> rows = out.RowRange(row, TileBegin(x.rows, tile_end) - row);
+        for (int64_t p = 0; p < panels; ++p) {
+          DecodedPanel<Weight>(x, tile, tile_end, data + p * weight.panel_bytes(),
+                               weight.panel_bytes(), sums);
+          StoreSums(sums, rows, store, panel + p, 1);
+        }
       }
-      StoreSums(sums, out.RowRange(row, rows), store, panel, panels);
     }
   }
 }
 
-void FloatPanels(const ConstMatrix& x, const PackedWeight& w, const Matrix<float>& out,
+void FloatPanels(const FloatRows& x, const PackedWeight& w, const Matrix<float>& out,
                  MatMulStore store, int64_t panel_begin, int64_t panel_end) {
   switch (w.format()) {
     case WeightFormat::kF32:
@@ -206,8 +250,27 @@ HWY_AFTER_NAMESPACE();
 namespace firesteel {
 
 HWY_EXPORT(FloatPanels);
+HWY_EXPORT(FloatRowsBytes);
+HWY_EXPORT(NumTiles);
+HWY_EXPORT(PackTile);
 
-void FloatPanels(const ConstMatrix& x, const PackedWeight& w, const Matrix<float>& out,
+int64_t FloatRowsBytes(int64_t rows, int64_t cols) {
+  return HWY_DYNAMIC_DISPATCH(FloatRowsBytes)(rows, cols);
+}
+
+FloatRows PackFloatRows(Exec& exec, ConstMatrix x, std::byte* scratch) {
+  if (x.rows == 1) return {1, x.cols, x.data};
+  auto* packed = reinterpret_cast<float*>(scratch);
+  const int64_t tiles = HWY_DYNAMIC_DISPATCH(NumTiles)(x.rows);
+  const int64_t grain =
+      std::max<int64_t>(1, kGrainElements * tiles / std::max<int64_t>(x.rows * x.cols, 1));
+  exec.pool.ParallelFor(tiles, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t tile = begin; tile < end; ++tile) HWY_DYNAMIC_DISPATCH(PackTile)(x, tile, packed);
+  });
+  return {x.rows, x.cols, packed};
+}
+
+void FloatPanels(const FloatRows& x, const PackedWeight& w, const Matrix<float>& out,
                  MatMulStore store, int64_t panel_begin, int64_t panel_end) {
   HWY_DYNAMIC_DISPATCH(FloatPanels)(x, w, out, store, panel_begin, panel_end);
 }

@@ -7,8 +7,22 @@
 
 namespace firesteel {
 
+// Elements of x that a thread packs or rounds in some 8 us: fewer are not worth waking one.
+inline constexpr int64_t kGrainElements = 1 << 16;
+
+// The rows of x as the tiles of the float path read them (matmul_float.cc). A view into scratch, or
+// into x where there is only one row.
+struct FloatRows {
+  int64_t rows = 0;
+  int64_t cols = 0;
+  const float* data = nullptr;
+};
+// Bytes of scratch that PackFloatRows needs.
+int64_t FloatRowsBytes(int64_t rows, int64_t cols);
+// Copies x, shared out over the pool, to `scratch`.
+FloatRows PackFloatRows(Exec& exec, ConstMatrix x, std::byte* scratch);
 // float32 activations, weights decoded in registers: kF32, kBF16, kF16, kFp8, kFp4.
-void FloatPanels(const ConstMatrix& x, const PackedWeight& w, const Matrix<float>& out,
+void FloatPanels(const FloatRows& x, const PackedWeight& w, const Matrix<float>& out,
                  MatMulStore store, int64_t panel_begin, int64_t panel_end);
 
 struct IntegerKernelEntry;

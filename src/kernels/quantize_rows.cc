@@ -113,8 +113,6 @@ namespace {
 HWY_EXPORT(QuantizeRow);
 
 constexpr int64_t kLine = 64;  // bytes
-// Elements that take a thread some 8 us: fewer are not worth waking one.
-constexpr int64_t kGrainElements = 1 << 16;
 
 int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
