@@ -3,16 +3,31 @@
 #include "kernels/quantize_internal.h"
 #include "kernels/targets-inl.h"
 
-// after the targets are chosen
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/integer_kernels.cc"
+#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace firesteel::HWY_NAMESPACE {
+
+int64_t ChosenTarget() { return HWY_TARGET; }
+
+}  // namespace firesteel::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace firesteel {
 namespace {
 
-// Restricting Highway's targets, as tests do, restricts these too.
+HWY_EXPORT(ChosenTarget);
+
+// Asked of the dispatcher, and so restricted where a test restricts it. Never of
+// hwy::SupportedTargets: it executes CPUID, for which a virtual machine takes 30 us each time.
 #if HWY_ARCH_X86_64
-bool HasAvx2() { return (hwy::SupportedTargets() & HWY_AVX2) != 0; }
-bool HasAvx512() { return (hwy::SupportedTargets() & HWY_AVX3) != 0; }
+int64_t Target() { return HWY_DYNAMIC_DISPATCH(ChosenTarget)(); }
+bool HasAvx2() { return Target() <= HWY_AVX2; }  // better targets are smaller numbers
+bool HasAvx512() { return Target() <= HWY_AVX3; }
 bool HasAvx512Vnni() { return HasAvx512() && __builtin_cpu_supports("avx512vnni"); }
 #endif
 bool Always() { return true; }
@@ -71,3 +86,4 @@ QuantizedRows QuantizeRows(Exec& exec, ConstMatrix x, WeightFormat format, std::
 }
 
 }  // namespace firesteel
+#endif  // HWY_ONCE

@@ -25,6 +25,15 @@ struct Sums {
   alignas(64) int32_t dots[kBlockRows][kPanelWidth];  // of int8, within a group of 128 k
   alignas(64) float values[kBlockRows][kPanelWidth];
 };
+// With so few rows the panels of a group are read side by side, a chunk of each in turn: the sums
+// of one do not wait for those of the other.
+constexpr int64_t kFewRows = 8;
+static_assert(kFewRows * kGroupPanels <= kBlockRows);
+// Those of one panel.
+struct PanelSums {
+  int32_t (*dots)[kPanelWidth];
+  float (*values)[kPanelWidth];
+};
 
 template <class Isa>
 class IntegerKernel {
@@ -37,20 +46,19 @@ class IntegerKernel {
       for (int64_t block = 0; block < blocks; ++block) {
         const int64_t row = t.rows * block / blocks;
         const int64_t rows = t.rows * (block + 1) / blocks - row;
-        for (int64_t panel = group; panel < end; ++panel) {
-          const unsigned char* weight = t.weight + panel * t.panel_bytes;
+        const int64_t together = rows <= kFewRows ? end - group : 1;
+        for (int64_t panel = group; panel < end; panel += together) {
           switch (t.layout) {
             case IntegerLayout::kInt8:
-              PanelInt8<false>(t, weight, row, rows, sums);
+              Panels<IntegerLayout::kInt8>(t, panel, together, row, rows, sums);
               break;
             case IntegerLayout::kInt8Group:
-              PanelInt8<true>(t, weight, row, rows, sums);
+              Panels<IntegerLayout::kInt8Group>(t, panel, together, row, rows, sums);
               break;
             case IntegerLayout::kInt4:
-              PanelInt4(t, weight, row, rows, sums);
+              Panels<IntegerLayout::kInt4>(t, panel, together, row, rows, sums);
               break;
           }
-          StoreRows(t, weight, panel, row, rows, sums);
         }
       }
     }
@@ -107,7 +115,7 @@ class IntegerKernel {
   // begins it, `last` ends it.
   template <int kCount, bool kGroupScales>
   FS_ISA_INLINE static void TileInt8(const Chunk& chunk, const Rows& rows, int64_t r0, bool first,
-                                     bool last, Sums& sums) {
+                                     bool last, const PanelSums& sums) {
     Int dots[kCount][kVectors];
     if (first) {
 #pragma GCC unroll 16
@@ -146,7 +154,8 @@ class IntegerKernel {
   }
 
   template <int kCount>
-  FS_ISA_INLINE static void TileInt4(const Chunk& chunk, const Rows& rows, int64_t r0, Sums& sums) {
+  FS_ISA_INLINE static void TileInt4(const Chunk& chunk, const Rows& rows, int64_t r0,
+                                     const PanelSums& sums) {
     Int dots[kCount][kVectors];
 #pragma GCC unroll 16
     for (int r = 0; r < kCount; ++r) {
@@ -171,7 +180,7 @@ class IntegerKernel {
   // All rows over a chunk, kTileRows at a time.
   template <bool kGroupScales>
   FS_ISA_INLINE static void RowsInt8(const Chunk& chunk, const Rows& rows, int64_t count,
-                                     bool first, bool last, Sums& sums) {
+                                     bool first, bool last, const PanelSums& sums) {
     int64_t r = 0;
     for (; r + Isa::kTileRows <= count; r += Isa::kTileRows) {
       TileInt8<Isa::kTileRows, kGroupScales>(chunk, rows, r, first, last, sums);
@@ -185,7 +194,7 @@ class IntegerKernel {
   }
 
   FS_ISA_INLINE static void RowsInt4(const Chunk& chunk, const Rows& rows, int64_t count,
-                                     Sums& sums) {
+                                     const PanelSums& sums) {
     int64_t r = 0;
     for (; r + Isa::kTileRows <= count; r += Isa::kTileRows) {
       TileInt4<Isa::kTileRows>(chunk, rows, r, sums);
@@ -196,11 +205,46 @@ class IntegerKernel {
     for (; r < count; ++r) TileInt4<1>(chunk, rows, r, sums);
   }
 
-  FS_ISA_INLINE static void Prefetch(const unsigned char* weight, int bytes) {
+  template <IntegerLayout kLayout>
+  static constexpr int64_t kChunkBytes =
+      kLayout == IntegerLayout::kInt4 ? 2 * kPanelWidth + kSteps / 2 * kPanelWidth * 4
+                                      : kSteps* kPanelWidth * 4;
+  // Where a chunk begins; for int8 with groups behind the scales of the block.
+  template <IntegerLayout kLayout>
+  static int64_t ChunkOffset(int64_t c) {
+    const int64_t heads = kLayout == IntegerLayout::kInt8Group ? c / 4 + 1 : 1;
+    return heads * kPanelWidth * 4 + c * kChunkBytes<kLayout>;
+  }
+
+  // `count` panels side by side.
+  template <IntegerLayout kLayout>
+  static void Panels(const IntegerTask& t, int64_t panel, int64_t count, int64_t row, int64_t rows,
+                     Sums& sums) {
+    const unsigned char* weight = t.weight + panel * t.panel_bytes;
+    Clear(rows * count, sums);
+    for (int64_t c = 0; c < t.chunks; ++c) {
+      const int64_t offset = ChunkOffset<kLayout>(c);
+      // Past the end of a panel the same of the next panels is ahead.
+      int64_t far = offset + kPrefetchFar;
+      if (far >= t.panel_bytes) far += (count - 1) * t.panel_bytes;
+      for (int64_t p = 0; p < count; ++p) {
+        const unsigned char* w = weight + p * t.panel_bytes;
 #pragma GCC unroll 16
-    for (int b = 0; b < bytes; b += 64) {
-      __builtin_prefetch(weight + kPrefetchFar + b, 0, 2);
-      __builtin_prefetch(weight + kPrefetchNear + b);
+        for (int64_t b = 0; b < kChunkBytes<kLayout>; b += 64) {
+          __builtin_prefetch(w + far + b, 0, 2);
+          __builtin_prefetch(w + offset + kPrefetchNear + b);
+        }
+        const PanelSums panel_sums = {sums.dots + p * rows, sums.values + p * rows};
+        if constexpr (kLayout == IntegerLayout::kInt4) {
+          ChunkInt4(t, w + offset, c, row, rows, panel_sums);
+        } else {
+          constexpr bool kGroupScales = kLayout == IntegerLayout::kInt8Group;
+          ChunkInt8<kGroupScales>(t, w + offset, c, row, rows, panel_sums);
+        }
+      }
+    }
+    for (int64_t p = 0; p < count; ++p) {
+      StoreRows(t, weight + p * t.panel_bytes, panel + p, row, rows, sums.values + p * rows);
     }
   }
 
@@ -213,74 +257,55 @@ class IntegerKernel {
   }
 
   template <bool kGroupScales>
-  static void PanelInt8(const IntegerTask& t, const unsigned char* weight, int64_t row,
-                        int64_t rows, Sums& sums) {
-    Clear(rows, sums);
-    if (!kGroupScales) weight += kPanelWidth * 4;
-    for (int64_t c = 0; c < t.chunks; ++c) {
-      const bool first = c % 4 == 0, last = c % 4 == 3 || c + 1 == t.chunks;
-      Chunk chunk;
-      if (kGroupScales) {
-        // A block's scales stand before it, and are used at its end.
-        const int64_t begin = c % 4 * kSteps * kPanelWidth * 4;
-        const unsigned char* head = weight - begin;
-        if (first)
-          weight += kPanelWidth * 4;
-        else
-          head -= kPanelWidth * 4;
-        const auto* scales = reinterpret_cast<const float*>(head);
+  FS_ISA_INLINE static void ChunkInt8(const IntegerTask& t, const unsigned char* weight, int64_t c,
+                                      int64_t row, int64_t rows, const PanelSums& sums) {
+    const bool first = c % 4 == 0, last = c % 4 == 3 || c + 1 == t.chunks;
+    Chunk chunk;
+    if (kGroupScales) {  // they stand before the block's first chunk
+      const auto* scales = reinterpret_cast<const float*>(
+          weight - c % 4 * kChunkBytes<IntegerLayout::kInt8Group> - kPanelWidth * 4);
 #pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) chunk.scales[v] = Isa::LoadFloat(scales + v * kLanes);
-      }
-      Prefetch(weight, kSteps * kPanelWidth * 4);
-      const auto* words = reinterpret_cast<const int32_t*>(weight);
-#pragma GCC unroll 16
-      for (int s = 0; s < kSteps; ++s) {
-#pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) {
-          Isa::Split(Isa::Load(words + s * kPanelWidth + v * kLanes), chunk.words[s][v]);
-        }
-      }
-      weight += kSteps * kPanelWidth * 4;
-      RowsInt8<kGroupScales>(chunk, RowsAt(t, row, c, c / 4), rows, first, last, sums);
+      for (int v = 0; v < kVectors; ++v) chunk.scales[v] = Isa::LoadFloat(scales + v * kLanes);
     }
-  }
-
-  static void PanelInt4(const IntegerTask& t, const unsigned char* weight, int64_t row,
-                        int64_t rows, Sums& sums) {
-    Clear(rows, sums);
-    weight += kPanelWidth * 4;
-    for (int64_t c = 0; c < t.chunks; ++c) {
-      Prefetch(weight, 2 * kPanelWidth + kSteps / 2 * kPanelWidth * 4);
-      Chunk chunk;
+    const auto* words = reinterpret_cast<const int32_t*>(weight);
+#pragma GCC unroll 16
+    for (int s = 0; s < kSteps; ++s) {
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
-        chunk.scales[v] = Isa::ScaleOfCodes(Isa::WidenBytes(weight + v * kLanes));
-        chunk.zeros[v] = Isa::WidenBytes(weight + kPanelWidth + v * kLanes);
+        Isa::Split(Isa::Load(words + s * kPanelWidth + v * kLanes), chunk.words[s][v]);
       }
-      weight += 2 * kPanelWidth;
-      const auto* words = reinterpret_cast<const int32_t*>(weight);
-#pragma GCC unroll 16
-      for (int s = 0; s < kSteps; s += 2) {
-#pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) {
-          const Int word = Isa::Load(words + s / 2 * kPanelWidth + v * kLanes);
-          Isa::Split(Isa::LowNibbles(word), chunk.words[s][v]);
-          Isa::Split(Isa::HighNibbles(word), chunk.words[s + 1][v]);
-        }
-      }
-      weight += kSteps / 2 * kPanelWidth * 4;
-      RowsInt4(chunk, RowsAt(t, row, c, c), rows, sums);
     }
+    RowsInt8<kGroupScales>(chunk, RowsAt(t, row, c, c / 4), rows, first, last, sums);
+  }
+
+  FS_ISA_INLINE static void ChunkInt4(const IntegerTask& t, const unsigned char* weight, int64_t c,
+                                      int64_t row, int64_t rows, const PanelSums& sums) {
+    Chunk chunk;
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      chunk.scales[v] = Isa::ScaleOfCodes(Isa::WidenBytes(weight + v * kLanes));
+      chunk.zeros[v] = Isa::WidenBytes(weight + kPanelWidth + v * kLanes);
+    }
+    const auto* words = reinterpret_cast<const int32_t*>(weight + 2 * kPanelWidth);
+#pragma GCC unroll 16
+    for (int s = 0; s < kSteps; s += 2) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        const Int word = Isa::Load(words + s / 2 * kPanelWidth + v * kLanes);
+        Isa::Split(Isa::LowNibbles(word), chunk.words[s][v]);
+        Isa::Split(Isa::HighNibbles(word), chunk.words[s + 1][v]);
+      }
+    }
+    RowsInt4(chunk, RowsAt(t, row, c, c), rows, sums);
   }
 
   static void StoreRows(const IntegerTask& t, const unsigned char* weight, int64_t panel,
-                        int64_t row, int64_t rows, Sums& sums) {
+                        int64_t row, int64_t rows, float (*values)[kPanelWidth]) {
     const int64_t begin = panel * kPanelWidth;
     const int64_t count = t.out_cols - begin < kPanelWidth ? t.out_cols - begin : kPanelWidth;
     const auto* scales = reinterpret_cast<const float*>(weight);
     for (int64_t r = 0; r < rows; ++r) {
-      float* sum = sums.values[r];
+      float* sum = values[r];
       if (t.layout != IntegerLayout::kInt8Group) {
         for (int v = 0; v < kVectors; ++v) {
           Isa::StoreFloat(sum + v * kLanes, Isa::Mul(Isa::LoadFloat(sum + v * kLanes),
