@@ -88,7 +88,7 @@ struct AttentionScratch {
   int32_t* first;  // by query: the positions of the chunk that it sees
   int32_t* end;
 
-  static constexpr int64_t kMaxTilesAtOnce = 2;
+  static constexpr int64_t kMaxTilesAtOnce = 3;
   static int64_t Floats(const AttentionCall& call);
   static AttentionScratch At(float* at, const AttentionCall& call);
 };

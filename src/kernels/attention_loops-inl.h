@@ -29,7 +29,7 @@ constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
 // Queries that are packed together. Few: keys and values are decoded in registers, four queries to
 // each. Many: they were widened before.
 constexpr int kFewPack = 4, kManyPack = kManyRegisters ? 8 : 4;
-constexpr int kFewVectors = kManyRegisters ? 4 : 2, kManyVectors = 2;
+constexpr int kFewVectors = kManyRegisters ? 4 : 2, kManyVectors = kManyRegisters ? 3 : 2;
 constexpr int kValueVectors = kManyRegisters ? 4 : 2;
 
 // Where vectors of positions begin at dimension 0, what to prefetch on the way (`ahead_step`
