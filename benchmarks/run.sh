@@ -21,7 +21,7 @@ make_model() {  # FILE COMMAND…: unless it is there and newer than what makes 
 make_model "$models/qwen3-0.6b/model.safetensors" random "$models/qwen3-0.6b"
 make_model "$models/demo-ballast/model.safetensors" ballast "$demo" 19 8192 "$models/demo-ballast"
 for model in qwen3-0.6b demo-ballast; do
-  for type in bf16 q8_0 q4_0 q4_1; do
+  for type in bf16 q8_0 q4_0; do
     head=q8_0
     [ $type != bf16 ] || head=bf16
     make_model "$models/$model-$type.gguf" gguf "$models/$model" $type $head "$models/$model-$type.gguf"

@@ -29,8 +29,8 @@ const MODELS = [
 const DTYPES = {
   bf16: {flag: "bfloat16", ggufs: {bf16: "llama.cpp BF16"}},
   int8: {flag: "int8", ggufs: {q8_0: "llama.cpp Q8_0"}},
-  // The head is int8 or Q8_0. Our groups have scale and zero, as Q4_1's have.
-  int4: {flag: "int4", ggufs: {q4_0: "llama.cpp Q4_0", q4_1: "llama.cpp Q4_1"}},
+  // The head is int8 or Q8_0. Both take 4.5 bits an element, ours with a zero point.
+  int4: {flag: "int4", ggufs: {q4_0: "llama.cpp Q4_0"}},
 };
 const CONTEXT = 128, POSITIONS = 16 * 1024;
 const CASES = [

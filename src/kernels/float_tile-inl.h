@@ -29,6 +29,9 @@ struct Shape {
   int panels;
 };
 
+// A block that was decoded beforehand: it lies in L1, and `ahead` is all there is to ask for.
+struct DecodedWeight : F32Weight {};
+
 template <class Weight>
 constexpr bool kScaled = Weight::kGroup != kNoGroup;
 
@@ -96,7 +99,8 @@ struct Work {
   int64_t k_begin, k_count;
   float* sums;  // of the first row in the first panel
   bool first;   // the chains begin here: sums hold nothing yet
-  // F32Weight only: the scales of each `group` of k, kPanel at a time; null when there are none.
+  // DecodedWeight only: the scales of each `group` of k, kPanel at a time; null when there are
+  // none.
   const float* scales;
   int64_t group;
   // What to prefetch meanwhile: `ahead`, and `ahead_step` bytes further after each unit; past
@@ -173,7 +177,7 @@ void Tile(const Work& work, int64_t feature) {
   const auto column_sum = [&](int r, int c) HWY_ATTR {
     return work.sums + (c / kVectors * kBlockRows + r) * kPanel + feature + c % kVectors * kLanes;
   };
-  constexpr bool kDecoded = std::is_same_v<Weight, F32Weight>;
+  constexpr bool kDecoded = std::is_same_v<Weight, DecodedWeight>;
   const bool scaled = kDecoded ? work.scales != nullptr : kScaled<Weight>;
   const int64_t group = kDecoded ? work.group : Weight::kGroup;
   const float* scales = work.scales;
@@ -195,12 +199,16 @@ void Tile(const Work& work, int64_t feature) {
       }
     }
     for (; k < group_end; k += Weight::kUnit) {
+      if constexpr (kDecoded) {
+        PrefetchFar(ahead);
+      } else {
 #pragma GCC unroll 4
-      for (int p = 0; p < kPanels; ++p) {
+        for (int p = 0; p < kPanels; ++p) {
 #pragma GCC unroll 4
-        for (int64_t b = 0; b < Weight::kUnitBytes; b += 64) {
-          PrefetchFar(ahead + p * panel_bytes + b);
-          hwy::Prefetch(w + p * panel_bytes + b + kPrefetchNear);
+          for (int64_t b = 0; b < Weight::kUnitBytes; b += 64) {
+            PrefetchFar(ahead + p * panel_bytes + b);
+            hwy::Prefetch(w + p * panel_bytes + b + kPrefetchNear);
+          }
         }
       }
       UnitFrom<Weight, 0, kRows, kVectors>(x, w, panel_bytes, sum);

@@ -124,7 +124,7 @@ void DirectPanels(const FloatRows& x, const std::byte* panel, int64_t panel_byte
     Decode<Weight>(panel + p * panel_bytes, x.cols - tail, tail, &decoded);
     work.k_count = tail;
     work.sums = sums.values[p][0];
-    TileOfRows<F32Weight, kMaxDirectRows<Weight>>(x.rows, work, 1);
+    TileOfRows<DecodedWeight, kMaxDirectRows<Weight>>(x.rows, work, 1);
   }
 }
 
@@ -156,6 +156,7 @@ void DecodedPanel(const FloatRows& x, int64_t tile_begin, int64_t tile_end, cons
                  .ahead_step = share / kBlockK};
     // For two tiles storing costs more than decoding twice.
     const bool direct = !kScaled<Weight> && tiles == 2 && work.k_count % Weight::kUnit == 0;
+    if (direct) work.ahead_step *= Weight::kUnit;
     if (!direct && !std::is_same_v<Weight, F32Weight>) {
       Decode<Weight>(panel, k, work.k_count, &decoded);
       work.panel = reinterpret_cast<const std::byte*>(decoded.values);
@@ -168,7 +169,7 @@ void DecodedPanel(const FloatRows& x, int64_t tile_begin, int64_t tile_end, cons
       if (direct) {
         TileOfRows<Weight, kMaxDirectRows<Weight>>(tile_rows, work, 1);
       } else {
-        TileOfRows<F32Weight, kMaxTileRows>(tile_rows, work, 1);
+        TileOfRows<DecodedWeight, kMaxTileRows>(tile_rows, work, 1);
       }
     }
   }

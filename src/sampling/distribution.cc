@@ -1,6 +1,7 @@
 #include "sampling/distribution.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -24,24 +25,34 @@ double TotalWeight(std::span<const Candidate> candidates) {
   return total;
 }
 
-// Cuts to the smallest set of most likely tokens that holds `enough` of the weight. Sorts only as
-// far as it must; the order of additions is that of a full sort all the same.
-void KeepTopP(double enough, std::vector<Candidate>* candidates) {
-  const auto begin = candidates->begin();
+// What top-p keeps for sure: the tokens that weigh `least` or more, `weight` together.
+struct Sure {
+  float least = kInfinity;
+  double weight = 0;
+};
+
+// Cuts to the smallest set of most likely tokens that holds `enough` of the weight, in the order of
+// `candidates`. Sorts only what is not sure, and that only as far as it must.
+void KeepTopP(double enough, const Sure& sure, DistributionScratch* s) {
+  std::vector<Candidate>& unsure = s->unsure;
+  unsure.clear();
+  for (const Candidate& c : s->candidates) {
+    if (c.weight < sure.least) unsure.push_back(c);
+  }
   size_t sorted = 0;
-  double sum = 0;
-  for (size_t chunk = 64; sorted < candidates->size(); chunk *= 4) {
-    const size_t end = std::min(sorted + chunk, candidates->size());
-    const auto from = begin + static_cast<std::ptrdiff_t>(sorted);
-    const auto to = begin + static_cast<std::ptrdiff_t>(end);
-    if (to != candidates->end()) std::nth_element(from, to, candidates->end(), MoreLikely);
+  double sum = sure.weight;
+  for (size_t chunk = 64; sorted < unsure.size(); chunk *= 4) {
+    const size_t end = std::min(sorted + chunk, unsure.size());
+    const auto from = unsure.begin() + static_cast<std::ptrdiff_t>(sorted);
+    const auto to = unsure.begin() + static_cast<std::ptrdiff_t>(end);
+    if (to != unsure.end()) std::nth_element(from, to, unsure.end(), MoreLikely);
     std::sort(from, to, MoreLikely);
     for (; sorted < end; ++sorted) {
-      sum += (*candidates)[sorted].weight;
-      if (sum >= enough) {
-        candidates->resize(sorted + 1);
-        return;
-      }
+      sum += unsure[sorted].weight;
+      if (sum < enough) continue;
+      const Candidate last = unsure[sorted];
+      std::erase_if(s->candidates, [&](const Candidate& c) { return MoreLikely(last, c); });
+      return;
     }
   }
 }
@@ -107,30 +118,65 @@ void KeepByWeight(std::span<const float> logits, float max, const SamplingParams
   }
 }
 
+constexpr int kBisections = 10;
+constexpr size_t kFewUnsure = 2048;
+
+// Positive floats order as their bits do.
+float HalfWay(float low, float high) {
+  const auto a = std::bit_cast<uint32_t>(low), b = std::bit_cast<uint32_t>(high);
+  return std::bit_cast<float>(a + (b - a) / 2);
+}
+
+size_t Select(float threshold, DistributionScratch* s) {
+  s->ids.resize(s->weights.size());
+  return static_cast<size_t>(SelectAtLeast(s->weights, threshold, s->ids.data()));
+}
+
 // Without top-k: the tokens that min-p keeps and top-p can keep. `*total`: the weight of all that
 // min-p keeps.
-void GatherByWeight(std::span<const float> logits, float max, const SamplingParams& params,
+Sure GatherByWeight(std::span<const float> logits, float max, const SamplingParams& params,
                     DistributionScratch* s, double* total) {
   const Weighed weighed = Weigh(logits, max, params, s);
   *total = weighed.total;
-  float threshold = weighed.threshold;
-  if (params.top_p < 1) {
-    // The likeliest tokens alone, as soon as they hold enough; a hair more, for the two sums are
-    // rounded differently.
-    const double enough = params.top_p * *total * 1.0001;
-    for (float cut = 0.0625f; cut > threshold; cut *= 0.0625f) {
-      if (SumAtLeast(s->weights, cut) < enough) continue;
-      threshold = cut;
-      break;
+  const double enough = params.top_p * *total;
+  float low = weighed.threshold;
+  Sure sure;
+  for (float cut = 0.0625f; params.top_p < 1 && cut > low; cut *= 0.0625f) {
+    // A hair more than enough, for the sum of the sorted is rounded differently.
+    const double weight = SumAtLeast(s->weights, cut);
+    if (weight < enough * 1.0001) {
+      if (weight < enough) sure = {cut, weight};
+      continue;
     }
+    low = cut;
+    break;
   }
-  s->ids.resize(logits.size());
-  const auto count = static_cast<size_t>(SelectAtLeast(s->weights, threshold, s->ids.data()));
+  size_t count = Select(low, s);
+  // Sorting many, of a flat distribution, would take longer than summing them again and again.
+  while (params.top_p < 1 && count > kFewUnsure) {
+    const float before_low = low, before_least = sure.least;
+    for (int i = 0; i < kBisections; ++i) {
+      const float middle = HalfWay(low, std::min(sure.least, 2.0f));
+      if (middle == low) break;
+      const double weight = SumAtLeast(s->weights, middle);
+      if (weight < enough) {
+        sure = {middle, weight};
+      } else if (weight >= enough * 1.0001) {
+        low = middle;
+      } else {
+        break;
+      }
+    }
+    count = Select(low, s) - Select(sure.least, s);
+    if (low == before_low && sure.least == before_least) break;  // equals, in order of their ids
+  }
+  count = Select(low, s);
   s->candidates.clear();
   for (size_t i = 0; i < count; ++i) {
     const auto id = static_cast<size_t>(s->ids[i]);
     s->candidates.push_back({s->ids[i], logits[id], s->weights[id]});
   }
+  return sure;
 }
 
 }  // namespace
@@ -156,18 +202,16 @@ void MakeDistribution(std::span<const float> logits, const SamplingParams& param
     KeepByWeight(logits, max, params, scratch, out);
     return;
   }
-  std::vector<Candidate>& candidates = scratch->candidates;
+  const std::vector<Candidate>& candidates = scratch->candidates;
   double total = 0;
+  Sure sure;
   if (params.top_k > 0 && static_cast<size_t>(params.top_k) < logits.size()) {
     GatherTop(logits, max, params, scratch);
     total = TotalWeight(candidates);
   } else {
-    GatherByWeight(logits, max, params, scratch, &total);
+    sure = GatherByWeight(logits, max, params, scratch, &total);
   }
-  if (params.top_p < 1) {
-    KeepTopP(params.top_p * total, &candidates);
-    std::ranges::sort(candidates, {}, &Candidate::id);
-  }
+  if (params.top_p < 1) KeepTopP(params.top_p * total, sure, scratch);
 
   total = TotalWeight(candidates);
   for (const Candidate& c : candidates) {

@@ -31,6 +31,7 @@ struct DistributionScratch {
   std::vector<float> weights;  // [V]
   std::vector<int32_t> ids;    // [V]
   std::vector<Candidate> candidates;
+  std::vector<Candidate> unsure;  // of them, those that top-p may or may not keep
 };
 
 // Temperature, then min-p, top-k, top-p over the processed logits [V] (vLLM's order). Greedy

@@ -152,6 +152,34 @@ TEST(MakeDistribution, AgreesWithTheDefinition) {
   }
 }
 
+// Too many near the edge to be sorted; all equal in the end.
+TEST(MakeDistribution, TopPOfAFlatDistributionAgreesWithTheDefinition) {
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal(0, 1);
+  for (const float width : {2.0f, 0.3f, 0.01f, 1e-6f, 0.0f}) {
+    for (const double top_p : {0.1, 0.5, 0.95}) {
+      std::vector<float> logits(20000);
+      for (float& l : logits) l = width * normal(random);
+      logits[777] = kNan;
+      const auto params = Params(1, 0, top_p, width > 1 ? 0.001 : 0);
+      const Distribution d = MakeDistribution(logits, params);
+      ExpectWellFormed(d);
+      logits[777] = -kInf;
+      const std::vector<double> want = Reference(logits, params);
+      const auto kept = std::ranges::count_if(want, [](double p) { return p > 0; });
+      // Sums of thousands differ in the last digits: the cut may fall on a neighbour.
+      EXPECT_NEAR(static_cast<double>(d.ids.size()), static_cast<double>(kept), 2);
+      std::vector<int32_t> order = d.ids;
+      std::ranges::stable_sort(order, {}, [&](int32_t id) { return -logits[size_t(id)]; });
+      const int32_t last = order.back();
+      for (int32_t id = 0; id < 20000; ++id) {
+        const float logit = logits[static_cast<size_t>(id)], least = logits[size_t(last)];
+        ASSERT_EQ(d.Prob(id) > 0, logit > least || (logit == least && id <= last)) << width;
+      }
+    }
+  }
+}
+
 TEST(SampleWithNoise, IsTheArgmaxOfItsDefinition) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal(0, 3);
