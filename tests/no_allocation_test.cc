@@ -105,7 +105,8 @@ class Steps {
                             draft_workspace_));
     draft_workspace_.Reset();
     tokens_.push_back(7);  // the anchor
-    const DraftQuery query{.slot = 0, .tokens = tokens_, .max_tokens = 7, .sampling = &sampling_};
+    const DraftQuery query{
+        .slot = 0, .tokens = tokens_, .max_tokens = 7, .sampling = &sampling_, .noise = {}};
     drafts_[0].tokens.clear();
     drafts_[0].confidence.clear();
     Check(drafter_->Propose(exec_, std::span(&query, 1), *cache_, draft_workspace_, &drafts_));

@@ -2,7 +2,7 @@
 //
 //   bench_models random DIR                          random weights in the shapes of Qwen3-0.6B
 //   bench_models ballast CHECKPOINT LAYERS WIDTH DIR the same logits at the cost of a large model
-//   bench_models gguf CHECKPOINT MATRICES EMBEDDING FILE   types: f32 f16 bf16 q8_0 q4_0 q4_1
+//   bench_models gguf CHECKPOINT MATRICES EMBEDDING FILE   types: f32 f16 bf16 q8_0 q4_0
 #include <fmt/format.h>
 
 #include <cstdio>

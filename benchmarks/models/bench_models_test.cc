@@ -55,29 +55,25 @@ TEST(GgmlTypes, HalfRoundsToNearestEven) {
 
 TEST(GgmlTypes, BlocksDecodeToWithinAStep) {
   const std::vector<float> x = Wave(64);
-  std::vector<std::byte> q8(68), q40(36), q41(40);
+  std::vector<std::byte> q8(68), q40(36);
   ASSERT_EQ(RowBytes(GgmlType::kQ8_0, 64), 68);
   ASSERT_EQ(RowBytes(GgmlType::kQ4_0, 64), 36);
-  ASSERT_EQ(RowBytes(GgmlType::kQ4_1, 64), 40);
   EncodeRow(GgmlType::kQ8_0, x, q8.data());
   EncodeRow(GgmlType::kQ4_0, x, q40.data());
-  EncodeRow(GgmlType::kQ4_1, x, q41.data());
   for (int i = 0; i < 64; ++i) {
     const int b = i / 32, j = i % 32;
     const float value = x[static_cast<size_t>(i)];
-    const std::byte *p8 = &q8[size_t(34 * b)], *p0 = &q40[size_t(18 * b)],
-                    *p1 = &q41[size_t(20 * b)];
-    const float d8 = HalfAt(p8), d0 = HalfAt(p0), d1 = HalfAt(p1), low = HalfAt(p1 + 2);
+    const std::byte *p8 = &q8[size_t(34 * b)], *p0 = &q40[size_t(18 * b)];
+    const float d8 = HalfAt(p8), d0 = HalfAt(p0);
     EXPECT_NEAR(d8 * static_cast<int8_t>(p8[2 + j]), value, 0.51f * d8 + 0.01f);
     // The far end of the symmetric range is cut by one step.
     EXPECT_NEAR(d0 * static_cast<float>(Nibble(p0 + 2, j) - 8), value, 1.01f * std::fabs(d0));
-    EXPECT_NEAR(d1 * static_cast<float>(Nibble(p1 + 4, j)) + low, value, 0.51f * d1 + 0.01f);
   }
 }
 
 TEST(GgmlTypes, ZerosStayZeros) {
   const std::vector<float> x(32, 0);
-  for (const char* name : {"f32", "f16", "bf16", "q8_0", "q4_1"}) {
+  for (const char* name : {"f32", "f16", "bf16", "q8_0"}) {
     const GgmlType type = *GgmlTypeFromName(name);
     std::vector<std::byte> bytes(static_cast<size_t>(RowBytes(type, 32)), std::byte{7});
     EncodeRow(type, x, bytes.data());

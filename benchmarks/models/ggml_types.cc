@@ -22,7 +22,7 @@ struct TypeRow {
 constexpr TypeRow kTypes[] = {
     {GgmlType::kF32, "f32", 1, 4},         {GgmlType::kF16, "f16", 1, 2},
     {GgmlType::kBF16, "bf16", 1, 2},       {GgmlType::kQ8_0, "q8_0", kBlock, 34},
-    {GgmlType::kQ4_0, "q4_0", kBlock, 18}, {GgmlType::kQ4_1, "q4_1", kBlock, 20},
+    {GgmlType::kQ4_0, "q4_0", kBlock, 18},
 };
 
 const TypeRow& Find(GgmlType type) {
@@ -67,15 +67,6 @@ void EncodeQ4_0(const float* x, std::byte* out) {
   StoreNibbles(x, out + 2, [&](float v) { return Round(v * inverse + 8, 0, 15); });
 }
 
-void EncodeQ4_1(const float* x, std::byte* out) {
-  const auto [min, max] = std::minmax_element(x, x + kBlock);
-  const float scale = (*max - *min) / 15, low = *min;
-  const float inverse = scale == 0 ? 0 : 1 / scale;
-  StoreF16(scale, out);
-  StoreF16(low, out + 2);
-  StoreNibbles(x, out + 4, [&](float v) { return Round((v - low) * inverse, 0, 15); });
-}
-
 void EncodeBlock(GgmlType type, const float* x, std::byte* out) {
   switch (type) {
     case GgmlType::kF32:
@@ -94,9 +85,6 @@ void EncodeBlock(GgmlType type, const float* x, std::byte* out) {
       return;
     case GgmlType::kQ4_0:
       EncodeQ4_0(x, out);
-      return;
-    case GgmlType::kQ4_1:
-      EncodeQ4_1(x, out);
       return;
   }
 }

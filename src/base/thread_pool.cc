@@ -99,7 +99,9 @@ struct ThreadPool::Impl {
   void Run(const Job& next) {
     job = next;
     unfinished.store(static_cast<int32_t>(job.chunks), std::memory_order_relaxed);
-    const int32_t call = epoch.load(std::memory_order_relaxed) + 1;
+    // After 2^31 calls it begins again below zero.
+    const auto call =
+        static_cast<int32_t>(static_cast<uint32_t>(epoch.load(std::memory_order_relaxed)) + 1);
     for (int t = 0; t < num_threads; ++t) {
       shares[static_cast<size_t>(t)].Open(static_cast<uint32_t>(call), job.chunks * t / num_threads,
                                           job.chunks * (t + 1) / num_threads);

@@ -9,16 +9,12 @@
 #include "speculation/confidence.h"
 
 namespace firesteel {
-namespace {
-
 void Shorten(int32_t length, Draft* draft) {
   const auto n = static_cast<size_t>(length);
   draft->tokens.resize(n);
   if (draft->probs.size() > n) draft->probs.resize(n);
   if (draft->confidence.size() > n) draft->confidence.resize(n);
 }
-
-}  // namespace
 
 int32_t CutDraft(const DraftLimits& limits, const SamplingParams& sampling, int32_t max_tokens,
                  Draft* draft, DraftCounts* counts) {

@@ -28,6 +28,9 @@ struct DraftLimits {
 int32_t CutDraft(const DraftLimits& limits, const SamplingParams& sampling, int32_t max_tokens,
                  Draft* draft, DraftCounts* counts);
 
+// Cuts a draft to its first `length` tokens.
+void Shorten(int32_t length, Draft* draft);
+
 // Fills `drafts[i]` for plan.sequences[i]; empty where max_draft is 0. Nobody asking, the drafter
 // is not called.
 Status ProposeDrafts(Exec& exec, const StepPlan& plan, const KvView& kv, Workspace& workspace,

@@ -120,6 +120,7 @@ Result<std::unique_ptr<EngineImpl>> MakeEngine(EngineParts parts) {
     FS_LOG_INFO("spec-tokens: {} drafts at most {} tokens, {} cut to it",
                 parts.drafter->info().name, most, tokens);
   }
+  parts.automatic_spec_tokens = tokens == 0 && most > 0;
   tokens = tokens == 0 ? most : std::min(tokens, most);
   parts.summary.spec_method = parts.drafter->info().name;
   parts.summary.spec_tokens = tokens;

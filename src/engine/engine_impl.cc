@@ -41,6 +41,7 @@ EngineImpl::EngineImpl(EngineParts parts)
       draft_limits_{.vocab_size = parts_.model->info().vocab_size,
                     .confidence_threshold = parts_.options.speculation.confidence_threshold,
                     .eos = parts_.model->info().eos_ids},
+      budget_(parts_.automatic_spec_tokens, parts_.options.speculation.tokens),
       inbox_(parts_.options.max_queue),
       scheduler_(MakeSchedulerOptions(parts_.options), *parts_.cache, *parts_.drafter),
       wrong_accepts_left_(parts_.options.plant_wrong_accepts) {
@@ -57,13 +58,18 @@ EngineImpl::~EngineImpl() {
 }
 
 Status EngineImpl::WarmUp(const std::function<void(double)>& progress) {
-  return firesteel::WarmUp({.exec = *parts_.exec,
+  StepCost cost;
+  FS_TRY(firesteel::WarmUp({.exec = *parts_.exec,
                             .model = *parts_.model,
                             .drafter = *parts_.drafter,
                             .cache = *parts_.cache,
                             .model_workspace = model_workspace_,
-                            .draft_workspace = draft_workspace_},
-                           parts_.options, progress);
+                            .draft_workspace = draft_workspace_,
+                            .clock = clock_},
+                           parts_.options, progress,
+                           parts_.automatic_spec_tokens ? &cost : nullptr));
+  budget_.SetCost(std::move(cost));
+  return {};
 }
 
 void EngineImpl::Start() {
@@ -91,7 +97,10 @@ bool EngineImpl::StepOnce() {
     const Stopwatch sample_watch(clock_);
     VerifyRows(plan);
     Append(plan);
-    Record(sample_watch.Seconds(), &stats_.seconds_sample);
+    const double seconds = sample_watch.Seconds();
+    Record(seconds, &stats_.seconds_sample);
+    verify_seconds_ += seconds;
+    Learn(plan);
     if (Observe(plan)) Finish(plan);
   }
   return true;
@@ -119,13 +128,17 @@ void EngineImpl::CountPrompts(const StepPlan& plan) {
 
 bool EngineImpl::MakeDrafts(StepPlan* plan) {
   DraftCounts counts;
+  budget_.BeforeDrafts(plan);
   const Stopwatch watch(clock_);
   const Status status = ProposeDrafts(*parts_.exec, *plan, *parts_.cache, draft_workspace_,
                                       *parts_.drafter, draft_limits_, &drafts_, &counts);
   const auto drafts = [](const PlannedSequence& planned) { return planned.max_draft > 0; };
-  if (std::ranges::any_of(plan->sequences, drafts)) {
-    Record(watch.Seconds(), &stats_.seconds_draft);
+  if (const auto count = std::ranges::count_if(plan->sequences, drafts); count > 0) {
+    const double seconds = watch.Seconds();
+    Record(seconds, &stats_.seconds_draft);
+    budget_.ObserveDraft(count, seconds);
   }
+  if (status.ok()) budget_.Trim(*plan, &drafts_, &counts);
   CountDrafts(counts, &stats_);
   if (status.ok()) return true;
   // Only those who asked for a draft are hurt.
@@ -148,7 +161,8 @@ bool EngineImpl::Forward(const StepPlan& plan) {
   const Status status =
       parts_.model->Forward(*parts_.exec, batch_.View(parts_.drafter->info().feature_layers),
                             *parts_.cache, model_workspace_, out_);
-  Record(watch.Seconds(), &stats_.seconds_forward);
+  verify_seconds_ = watch.Seconds();
+  Record(verify_seconds_, &stats_.seconds_forward);
   if (!status.ok()) FailAll(plan, status);
   return status.ok();
 }
@@ -177,7 +191,7 @@ void EngineImpl::Append(const StepPlan& plan) {
         std::ranges::move(verdict.logprobs, std::back_inserter(s.event.logprobs));
       }
       const auto verified = static_cast<int32_t>(drafts_[i].tokens.size());
-      Record(1 + planned.max_draft, &stats_.spec_budget_rows);
+      Record(1 + verified, &stats_.spec_budget_rows);
       CountRound(verified, verdict.accepted, added, &stats_);
       CountRound(verified, verdict.accepted, &s.usage.speculation);
       // A cut may leave a valid row of the last token too, where an accepted draft was the end.
@@ -187,6 +201,14 @@ void EngineImpl::Append(const StepPlan& plan) {
     }
     new_lengths_.push_back(length);
   }
+}
+
+void EngineImpl::Learn(const StepPlan& plan) {
+  budget_.Learn(plan, drafts_, verdicts_);
+  const bool decodes_only = std::ranges::all_of(
+      plan.sequences, [](const PlannedSequence& p) { return p.decides && p.num_rows == 1; });
+  if (!decodes_only) return;
+  budget_.ObserveVerify(static_cast<int64_t>(batch_.tokens.size()), verify_seconds_);
 }
 
 bool EngineImpl::Observe(const StepPlan& plan) {

@@ -1,8 +1,8 @@
 // The engine behind firesteel/engine.h: one thread that runs the steps and owns all they touch.
 //
-// A step: take the inbox, plan, draft, forward, verify, append, let the drafter observe, commit,
-// tell. Other threads reach it through the inbox only, and read what it publishes (the statistics)
-// under a lock.
+// A step: take the inbox, plan, draft, forward, verify, learn, append, let the drafter observe,
+// commit, tell. Other threads reach it through the inbox only, and read what it publishes (the
+// statistics) under a lock.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "engine/batch_builder.h"
+#include "engine/draft_budget.h"
 #include "engine/draft_step.h"
 #include "engine/inbox.h"
 #include "engine/scheduler.h"
@@ -41,6 +42,7 @@ struct EngineParts {
   std::unique_ptr<Tokenizer> tokenizer;  // null: events carry no text
   std::unique_ptr<KvCache> cache;  // with the groups of model and drafter, and max_num_seqs slots
   const Clock* clock = nullptr;    // null: the real one
+  bool automatic_spec_tokens = false;  // set by MakeEngine: speculation.tokens was 0
 };
 
 class EngineImpl : public Engine {
@@ -82,6 +84,7 @@ class EngineImpl : public Engine {
   bool Forward(const StepPlan& plan);
   void VerifyRows(const StepPlan& plan);
   void Append(const StepPlan& plan);
+  void Learn(const StepPlan& plan);
   bool Observe(const StepPlan& plan);
   void Finish(const StepPlan& plan);
 
@@ -94,6 +97,7 @@ class EngineImpl : public Engine {
   EngineParts parts_;
   const Clock& clock_;
   DraftLimits draft_limits_;
+  DraftBudget budget_;
   Inbox inbox_;
   Scheduler scheduler_;
 
@@ -105,6 +109,7 @@ class EngineImpl : public Engine {
   VerifyScratch verify_scratch_;
   std::vector<SequenceVerdict> verdicts_;
   std::vector<int64_t> new_lengths_;
+  double verify_seconds_ = 0;  // forward pass and choice of tokens
   Workspace model_workspace_;  // logits and features live here until the next forward
   Workspace draft_workspace_;
   int32_t wrong_accepts_left_;

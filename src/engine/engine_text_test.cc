@@ -181,7 +181,7 @@ TEST(EngineText, TokensBehindADraftedEndAreNeitherVerifiedNorCounted) {
   TestConfig config;
   config.model.eos_ids = {3};
   config.model.script = [](int64_t position) { return position == 12 ? 3 : 8; };
-  config.drafter.max_tokens = 7;
+  config.drafter.max_tokens = config.options.speculation.tokens = 7;
   TestEngine engine(config);
   SamplingParams sampling = Params(40);
   sampling.temperature = 0;
@@ -204,7 +204,7 @@ TEST(EngineText, AcceptedTokensBehindAStopStringAreCutAndCounted) {
   config.with_tokenizer = true;
   config.model.vocab_size = kFirstWordId + 4;
   config.model.script = [](int64_t position) { return position == 7 ? '#' : 'a'; };
-  config.drafter.max_tokens = 6;
+  config.drafter.max_tokens = config.options.speculation.tokens = 6;
   TestEngine engine(config);
   SamplingParams sampling = Params(40);
   sampling.temperature = 0;

@@ -19,6 +19,7 @@
 #include "kv/view.h"
 #include "sampling/logit_processor.h"
 #include "sampling/noise.h"
+#include "speculation/acceptance_model.h"
 #include "speculation/verifier.h"
 
 namespace firesteel {
@@ -58,6 +59,8 @@ struct Sequence {
   bool admitted_before = false;
   bool in_long_lane = false;           // its prefill holds a place in the long-prompt lane
   std::optional<bool> is_long_prompt;  // decided when it first reaches the head of the queue
+
+  RequestAcceptance acceptance;  // how its drafts fare
 
   bool counted = false;  // in EngineStats::prompt_tokens
   Usage usage;

@@ -32,11 +32,20 @@ class WarmupStep {
     }
   }
 
+  int64_t NumRows() const { return static_cast<int64_t>(batch_.tokens.size()); }
+  int64_t NumSequences() const { return static_cast<int64_t>(batch_.sequences.size()); }
+  // Of the last run; 0 when nothing was drafted.
+  double forward_seconds() const { return forward_seconds_; }
+  double draft_seconds() const { return draft_seconds_; }
+
   Status Run() {
+    for (const SequenceRows& rows : batch_.sequences) parts_.drafter.Forget(rows.slot);
     parts_.model_workspace.Reset();
     ForwardOutput out;
+    const int64_t start = parts_.clock.NowNs();
     FS_TRY(parts_.model.Forward(parts_.exec, batch_.View(parts_.drafter.info().feature_layers),
                                 parts_.cache, parts_.model_workspace, out));
+    forward_seconds_ = static_cast<double>(parts_.clock.NowNs() - start) * 1e-9;
     std::vector<CommittedRows> committed;
     std::vector<DraftQuery> queries;
     SamplingParams greedy;
@@ -66,8 +75,11 @@ class WarmupStep {
     if (queries.empty()) return {};
     std::vector<Draft> drafts;
     parts_.draft_workspace.Reset();
-    return parts_.drafter.Propose(parts_.exec, queries, parts_.cache, parts_.draft_workspace,
-                                  &drafts);
+    const int64_t draft_start = parts_.clock.NowNs();
+    FS_TRY(parts_.drafter.Propose(parts_.exec, queries, parts_.cache, parts_.draft_workspace,
+                                  &drafts));
+    draft_seconds_ = static_cast<double>(parts_.clock.NowNs() - draft_start) * 1e-9;
+    return {};
   }
 
  private:
@@ -88,18 +100,76 @@ class WarmupStep {
   StepBatch batch_;
   std::vector<int32_t> tokens_;  // all the same, so that one vector serves every sequence
   SequenceSlot opened_ = 0;
+  double forward_seconds_ = 0, draft_seconds_ = 0;
 };
+
+// Runs of each size, of which the first is not counted and the median of the rest is.
+constexpr int kRuns = 4;
+constexpr double kMostSeconds = 10;
+
+struct Measured {
+  int64_t rows = 0, sequences = 0;
+  double forward = 0, draft = 0;
+};
+
+Result<Measured> Measure(const WarmupParts& parts, const EngineOptions& options, int32_t rows,
+                         int runs) {
+  WarmupStep step(parts, options, rows);
+  std::vector<double> forward, draft;
+  for (int i = 0; i < runs; ++i) {
+    FS_TRY(step.Run());
+    if (i == 0 && runs > 1) continue;
+    forward.push_back(step.forward_seconds());
+    draft.push_back(step.draft_seconds());
+  }
+  const auto median = [](std::vector<double>& v) {
+    std::ranges::nth_element(v, v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2));
+    return v[v.size() / 2];
+  };
+  return Measured{step.NumRows(), step.NumSequences(), median(forward), median(draft)};
+}
+
+// Small steps first, which are decided about most often; what time leaves over is a straight line.
+Result<StepCost> MeasureCost(const WarmupParts& parts, const EngineOptions& options) {
+  std::vector<int32_t> sizes{1, 2, 3};
+  for (int32_t rows = 4; rows < options.max_num_batched_tokens; rows *= 2) {
+    sizes.push_back(rows);
+    sizes.push_back(rows + rows / 2);
+  }
+  sizes.push_back(options.max_num_batched_tokens);
+  std::vector<CostPoint> verify, draft;
+  const int64_t start = parts.clock.NowNs();
+  for (const int32_t size : sizes) {
+    if (size > options.max_num_batched_tokens) break;
+    const double elapsed = static_cast<double>(parts.clock.NowNs() - start) * 1e-9;
+    if (elapsed > kMostSeconds && verify.size() >= 2) break;
+    const int runs = elapsed > kMostSeconds / 2 ? 1 : kRuns;
+    FS_ASSIGN(const Measured m, Measure(parts, options, size, runs));
+    const auto add = [](int64_t count, double seconds, std::vector<CostPoint>* points) {
+      if (seconds > 0 && (points->empty() || count > points->back().count)) {
+        points->push_back({count, seconds});
+      }
+    };
+    add(m.rows, m.forward, &verify);
+    add(m.sequences, m.draft, &draft);
+  }
+  return StepCost{CostCurve(std::move(verify)), CostCurve(std::move(draft))};
+}
 
 }  // namespace
 
 Status WarmUp(const WarmupParts& parts, const EngineOptions& options,
-              const std::function<void(double)>& progress) {
+              const std::function<void(double)>& progress, StepCost* cost) {
   // Largest first: later steps then run in scratch that will not move.
   std::vector<int32_t> sizes{options.max_num_batched_tokens};
   for (int32_t rows = 1; rows < options.max_num_batched_tokens; rows *= 2) sizes.push_back(rows);
   for (size_t i = 0; i < sizes.size(); ++i) {
     FS_TRY(WarmupStep(parts, options, sizes[i]).Run());
-    progress(static_cast<double>(i + 1) / static_cast<double>(sizes.size()));
+    progress(static_cast<double>(i + 1) / static_cast<double>(sizes.size() + (cost != nullptr)));
+  }
+  if (cost != nullptr) {
+    FS_ASSIGN(*cost, MeasureCost(parts, options));
+    progress(1);
   }
   return {};
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/check.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/float_weights-inl.h"
@@ -35,8 +36,10 @@ struct DecodedWeight : F32Weight {};
 template <class Weight>
 constexpr bool kScaled = Weight::kGroup != kNoGroup;
 
-// kMaxTileRows: of float32. More than kMaxDirectRows are computed from float32 that was decoded
-// once for all; what decodes needs registers too.
+// kMaxTileRows: of float32; at least three, so that a tile of one row is one row in all.
+// kMaxDirectRows: of a format that is decoded in registers on the way, which needs some of them
+// where it is scaled. More rows are computed from float32 that was decoded once for all, but for
+// two tiles of a format without scales.
 
 #if HWY_TARGET == HWY_AVX3
 constexpr int kMaxTileRows = 12;  // 24 of 32 registers are sums
@@ -273,12 +276,17 @@ void TileOverPanels(Work work, int64_t panels) {
   }
 }
 
+static_assert(kMaxTileRows >= 3);
+
+// REQUIRES: 1 <= rows <= kRows.
 template <class Weight, int kRows>
 void TileOfRows(int64_t rows, const Work& work, int64_t panels) {
   if (rows == kRows) {
     TileOverPanels<Weight, kRows>(work, panels);
   } else if constexpr (kRows > 1) {
     TileOfRows<Weight, kRows - 1>(rows, work, panels);
+  } else {
+    FS_DCHECK(false, "a tile of {} rows", rows);
   }
 }
 

@@ -36,7 +36,7 @@ struct IntegerTask {
 };
 
 using IntegerPanelsFn = void (*)(const IntegerTask& task);
-// Each null-free on its own architecture only; integer_kernels.cc has the table.
+// Defined on x86-64 only, but for the portable one; integer_kernels.cc has the table.
 void IntegerPanelsAvx512Vnni(const IntegerTask& task);
 void IntegerPanelsAvx512(const IntegerTask& task);
 void IntegerPanelsAvx2(const IntegerTask& task);

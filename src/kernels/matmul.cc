@@ -8,11 +8,12 @@ namespace firesteel {
 namespace {
 
 // A thread's share should take some 8 us, or waking it costs more than it brings: about 12 bytes of
-// weights or 40 multiply-adds in a nanosecond. Panels are handed out in fours, which a kernel with
-// few rows takes together.
+// weights or 40 multiply-adds (200 of integers) in a nanosecond. Panels are handed out in fours,
+// which a kernel with few rows takes together.
 int64_t PanelGrain(const PackedWeight& w, int64_t rows) {
+  const int64_t macs_per_ns = IsInteger(w.format()) ? 200 : 40;
   const int64_t panel_ns =
-      1 + std::max(w.panel_bytes() / 12, rows * w.cols() * PackedWeight::kPanel / 40);
+      1 + std::max(w.panel_bytes() / 12, rows * w.cols() * PackedWeight::kPanel / macs_per_ns);
   return (8000 / panel_ns + 4) / 4 * 4;
 }
 
@@ -22,7 +23,7 @@ void MatMul(Exec& exec, ConstMatrix x, const PackedWeight& w, Matrix<float> out,
             MatMulStore store) {
   FS_DCHECK(x.cols == w.cols() && out.cols == w.rows() && out.rows == x.rows);
   if (x.rows == 0 || w.rows() == 0) return;
-  const int64_t panels = (w.rows() + PackedWeight::kPanel - 1) / PackedWeight::kPanel;
+  const int64_t panels = w.num_panels();
   const int64_t grain = PanelGrain(w, x.rows);
   if (IsInteger(w.format())) {
     std::byte* scratch = exec.Scratch(QuantizedBytes(x.rows, x.cols, w.format()));

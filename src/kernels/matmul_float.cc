@@ -155,6 +155,7 @@ void DecodedPanel(const FloatRows& x, int64_t tile_begin, int64_t tile_end, cons
                  .ahead_end = nullptr,
                  .ahead_step = share / kBlockK};
     // For two tiles storing costs more than decoding twice.
+    static_assert(kScaled<Weight> || kMaxDirectRows<Weight> == kMaxTileRows);
     const bool direct = !kScaled<Weight> && tiles == 2 && work.k_count % Weight::kUnit == 0;
     if (direct) work.ahead_step *= Weight::kUnit;
     if (!direct && !std::is_same_v<Weight, F32Weight>) {

@@ -10,8 +10,9 @@ namespace firesteel {
 // Elements of x that a thread packs or rounds in some 8 us: fewer are not worth waking one.
 inline constexpr int64_t kGrainElements = 1 << 16;
 
-// The rows of x as the tiles of the float path read them (matmul_float.cc). A view into scratch, or
-// into x where there is only one row.
+// The rows of x as the tiles of the float path read them: x itself where there is only one row,
+// else a copy in scratch, [tiles, slots, cols] with the rows of a tile interleaved in fours. How
+// many rows a tile has depends on the instruction set (matmul_float.cc).
 struct FloatRows {
   int64_t rows = 0;
   int64_t cols = 0;
@@ -19,7 +20,7 @@ struct FloatRows {
 };
 // Bytes of scratch that PackFloatRows needs.
 int64_t FloatRowsBytes(int64_t rows, int64_t cols);
-// Copies x, shared out over the pool, to `scratch`.
+// Copies more than one row, shared out over the pool, to `scratch`; one row is looked at in x.
 FloatRows PackFloatRows(Exec& exec, ConstMatrix x, std::byte* scratch);
 // float32 activations, weights decoded in registers: kF32, kBF16, kF16, kFp8, kFp4.
 void FloatPanels(const FloatRows& x, const PackedWeight& w, const Matrix<float>& out,

@@ -191,7 +191,7 @@ Result<PackedWeight> PackWeight(Exec& exec, std::span<const WeightSource> parts,
   const int64_t cols = SourceCols(parts[0]);
   PackedWeight packed = WeightPacker::Allocate(*format, num_rows, cols);
   std::atomic<int64_t> bad = kNone;
-  exec.pool.ParallelFor((num_rows + kPanel - 1) / kPanel, 1, [&](int64_t begin, int64_t end, int) {
+  exec.pool.ParallelFor(packed.num_panels(), 1, [&](int64_t begin, int64_t end, int) {
     PanelPacker packer(*format, cols);
     std::vector<RowOf> rows;
     for (int64_t p = begin; p < end; ++p) {

@@ -1,6 +1,6 @@
-// Weights in kernel layout: panels of kPanel output features, each read from front to back once per
-// pass. Scales lie in the panel, right before the elements that they scale, so that a pass is one
-// stream per thread.
+// Weights in kernel layout: panels of kPanel output features, each read from front to back, once
+// for every 96 rows of activations (64 for integers). Scales lie in the panel, right before the
+// elements that they scale, so that a pass is one stream per thread.
 //
 // A panel keeps the words of its features side by side, and word after word of a row: 32 bits hold,
 // for a feature, one element of k (f32), two (bf16: k in the low half), four (int8: k in the low
@@ -62,7 +62,8 @@ class PackedWeight {
   int64_t rows() const { return rows_; }  // N
   int64_t cols() const { return cols_; }  // K
   WeightFormat format() const { return format_; }
-  int64_t bytes() const { return bytes_.size(); }  // what one pass reads
+  int64_t num_panels() const { return (rows_ + kPanel - 1) / kPanel; }
+  int64_t bytes() const { return bytes_.size(); }  // what a pass of few rows reads
   int64_t panel_bytes() const { return panel_bytes_; }
   const std::byte* data() const { return bytes_.data(); }
 

@@ -28,7 +28,7 @@ constexpr int64_t FloatPanelBytes(WeightFormat format, int64_t cols) {
     case WeightFormat::kBF16:
       return pairs * kPanel * 4;
     case WeightFormat::kF16:
-      return cols * kPanel * 2;
+      return pairs * kPanel * 4;
     case WeightFormat::kFp8:
       return (cols + kFp8Block - 1) / kFp8Block * kFp8ScaleBytes + pairs * kPanel * 2;
     case WeightFormat::kFp4:

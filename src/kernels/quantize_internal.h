@@ -2,9 +2,9 @@
 //
 //   kInt8       32 float32 scales; then for each chunk 8 steps of 32 words (4 k of each feature)
 //   kInt8Group  for each block of 4 chunks (the last may have fewer): 32 float32 scales, the chunks
-//   kInt4       32 float32 scales; then for each chunk 32 scale codes, 32 zeros (a byte each), and
-//   4
-//               times 32 words (8 k of each feature, nibbles in the order of kNibbleOrder)
+//   kInt4       32 float32 scales; then for each chunk 32 scale codes and 32 zeros (a byte each),
+//   and
+//               4 times 32 words (8 k of each feature, nibbles in the order of kNibbleOrder)
 //
 // int8 elements are kept as bytes w + 128, padding as 128, since the multiply-add of bytes takes an
 // unsigned operand and a signed one, and the activations are signed. A nibble q stands for

@@ -45,11 +45,12 @@ class RopeTable {
 void RopeInPlace(Exec& exec, Matrix<float> x, std::span<const int32_t> positions,
                  const RopeTable& table);
 
-// HeadRmsNormInPlace, then RopeInPlace, in one pass: the same bits. w [table.head_dim()].
+// Heads of the same rows that share a norm: q, or k.
 struct HeadRows {
-  Matrix<float> x;  // all parts have the same rows
-  std::span<const float> w;
+  Matrix<float> x;           // [T, heads * table.head_dim()]
+  std::span<const float> w;  // [table.head_dim()]
 };
+// RMSNorm of every head of every part, then its rotation, in one pass. All parts have the same T.
 void NormRopeInPlace(Exec& exec, std::span<const HeadRows> parts, float eps,
                      std::span<const int32_t> positions, const RopeTable& table);
 

@@ -57,8 +57,8 @@ int64_t ArgMaxOf(const float* values, int64_t n) {
   return at < 0 ? 0 : at;  // all NaN
 }
 
-void ExpWeightsOf(const float* HWY_RESTRICT logits, int64_t n, float max, float inverse_temperature,
-                  float* HWY_RESTRICT weights) {
+void ExpWeightsOf(const float* logits, int64_t n, float max, float inverse_temperature,
+                  float* weights) {
   const D d;
   // exp(-87.3) is the smallest normal number; far below, Exp is not made for its argument.
   const Vec lowest = hn::Set(d, -87.0f);
@@ -180,8 +180,12 @@ int64_t MayArriveBeforeOf(const uint32_t* HWY_RESTRICT words, const float* HWY_R
   const DU du;
   const hn::Repartition<int32_t, D> di;
   // 31 bits of 1 - u, rounded down, against a bound rounded up by more than float32 can lose.
-  const auto wide = static_cast<float>(std::min(bound * 1.00001 * 0x1p31, 3e38));
+  const double wanted = bound * 1.00001 * 0x1p31;
+  const auto wide = static_cast<float>(std::min(wanted, 3e38));
   int64_t count = 0, i = 0;
+  if (wanted > 3e38) {  // no arrival yet, or none worth the name
+    for (; i < n; ++i) indices[count++] = static_cast<int32_t>(i);
+  }
   for (; i + kLanes <= n; i += kLanes) {
     const auto rest = hn::ShiftRight<1>(hn::Not(hn::LoadU(du, words + i)));
     const Vec left = hn::ConvertTo(d, hn::BitCast(di, rest));

@@ -16,7 +16,7 @@ int32_t ArgMax(std::span<const float> values);
 
 // weights[i] = exp((logits[i] - max) * inverse_temperature) in float32; 0 where that is NaN or
 // below the smallest normal float32. REQUIRES: max is finite and no logit is larger; weights has
-// the size of logits.
+// the size of logits, and may be the same.
 void ExpWeights(std::span<const float> logits, float max, float inverse_temperature,
                 std::span<float> weights);
 
@@ -39,7 +39,8 @@ void PhiloxRange(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key, i
                  uint32_t* out);
 
 // The indices i, ascending, at which 1 - (words[i] + 0.5) / 2^32 < bound * probs[i] may hold; none
-// at which it holds is left out. Returns how many. `indices` has room for probs.size().
+// at which it holds is left out. Returns how many. `indices` has room for probs.size(). REQUIRES:
+// probs are normal float32 numbers.
 int64_t MayArriveBefore(std::span<const uint32_t> words, std::span<const float> probs, double bound,
                         int32_t* indices);
 

@@ -114,7 +114,7 @@ Status CheckSources(std::span<const WeightSource> parts, std::optional<WeightFor
                                      weight.name, SourceCols(parts[i]), SourceCols(first),
                                      first.weight.name));
     }
-    const WeightFormat target = format.value_or(*stored);
+    const WeightFormat target = format ? *format : *stored;
     const bool only_as_stored = target == WeightFormat::kF16 || target == WeightFormat::kFp8 ||
                                 target == WeightFormat::kFp4;
     if (only_as_stored && stored != target) {

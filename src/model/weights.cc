@@ -8,11 +8,12 @@
 
 #include "base/machine.h"
 #include "kernels/convert.h"
+#include "kernels/weight_packer.h"
 
 namespace firesteel {
 namespace {
 
-constexpr int64_t kScaleBlock = 128;
+constexpr int64_t kScaleBlock = 128;  // of an FP8 checkpoint (weight_block_size)
 
 }  // namespace
 
@@ -20,11 +21,11 @@ Status CheckFitsMemory(const Safetensors& tensors, const std::string& directory,
                        std::optional<WeightFormat> format) {
   int64_t bytes = 0;
   for (const auto& [name, info] : tensors.tensors()) {
-    const int64_t elements = info.NumElements();
-    if (format && IsInteger(*format) && info.shape.size() == 2) {
-      bytes += *format == WeightFormat::kInt4 ? elements / 2 : elements;
+    if (format && info.shape.size() == 2) {
+      const int64_t panels = (info.shape[0] + PackedWeight::kPanel - 1) / PackedWeight::kPanel;
+      bytes += panels * WeightPacker::PanelBytes(*format, info.shape[1]);
     } else {
-      bytes += elements * static_cast<int64_t>(SizeOf(info.dtype));
+      bytes += info.NumElements() * static_cast<int64_t>(SizeOf(info.dtype));
     }
   }
   if (bytes <= PhysicalMemoryBytes()) return {};

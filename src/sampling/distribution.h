@@ -20,7 +20,7 @@ struct Distribution {
   static Distribution OneHot(int32_t token) { return {{token}, {1.0f}}; }
 };
 
-// What MakeDistribution works in, so that it does not allocate once it has seen a vocabulary. One
+// What MakeDistribution works in: it allocates only for a row that is flatter than any before. One
 // thread at a time.
 struct DistributionScratch {
   struct Candidate {

@@ -15,7 +15,23 @@ class PreTokenConfidence {
   std::span<const float> values() const { return values_; }
 
  private:
+  friend class AcceptanceModel;
+  explicit PreTokenConfidence(std::span<const float> values) : values_(values) {}
+
   std::span<const float> values_;
+};
+
+// Chances that were known before the drafts of a step were made. Only AcceptanceModel makes them.
+class ChancesKnownBefore {
+ public:
+  std::span<const float> values() const { return confidence_.values(); }
+  operator PreTokenConfidence() const { return confidence_; }  // NOLINT: what is known before is
+
+ private:
+  friend class AcceptanceModel;
+  explicit ChancesKnownBefore(PreTokenConfidence confidence) : confidence_(confidence) {}
+
+  PreTokenConfidence confidence_;
 };
 
 // Number of tokens to verify of a draft of `length`. threshold <= 0, or no confidences: all of
