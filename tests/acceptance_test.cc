@@ -23,6 +23,7 @@ EngineOptions DemoOptions(const std::string& kv_cache_dtype) {
   options.kv_cache_dtype = kv_cache_dtype;
   options.speculation.method = "dspark";
   options.speculation.model = kModels + "dspark";
+  options.speculation.tokens = 7;  // the whole block, always
   options.max_model_len = 1024;
   options.warmup = false;
   return options;

@@ -37,7 +37,7 @@ class BenchGridTest : public ::testing::Test {
                                 "request: {temperature: 0}\nconfigurations:\n"
                                 "  - {name: none}\n"
                                 "  - {name: dspark, flags: {spec-method: dspark, spec-model: " +
-                                models + "dspark" + extra + "}}\n")
+                                models + "dspark, spec-tokens: 7" + extra + "}}\n")
             .ok());
     const auto grid = ChildProcess::Start(
         {FIRESTEEL_BINARY, "bench", "grid", Path("grid.yaml"), "--output", Path("out")},
