@@ -85,10 +85,14 @@ struct EngineStats {
   int64_t spec_cut_by_stop = 0;  // committed by the verifier, then cut by a stop
   std::vector<int64_t> spec_reached_per_position;
   std::vector<int64_t> spec_accepted_per_position;
+  // How well the chances by which tokens are chosen for verification come true, by position:
+  // expected calibration error, and the mean square error over all.
+  std::vector<double> spec_calibration_ece;
+  double spec_calibration_brier = 0;
   StatHistogram spec_verify_rows{
       kStepRowsBounds};  // anchors and drafts of a target pass that has any
   StatHistogram spec_budget_rows{
-      kRequestRowsBounds};  // anchor and drafts granted to one request for a round
+      kRequestRowsBounds};  // anchor and verified tokens of one request in a round
   // Seconds of one step, by phase; drafting only where somebody was granted drafts.
   StatHistogram seconds_draft{kPhaseSecondsBounds};
   StatHistogram seconds_forward{kPhaseSecondsBounds};

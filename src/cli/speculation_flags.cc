@@ -120,7 +120,7 @@ std::vector<FlagSpec> SpeculationFlags(const std::vector<std::string>& spec_meth
        kValue,
        "auto|N",
        "auto",
-       "draft tokens verified per step; auto: the drafter's trained block",
+       "draft tokens verified per step; auto: as many as pay, decided at every step",
        {}},
       {"--spec-verify",
        kValue,

@@ -17,6 +17,8 @@ constexpr int64_t kProbeSequences = 2;
 // judged again.
 constexpr uint64_t kExploreEvery = 32;
 
+constexpr double kFreeShare = 0.01;  // of a step
+
 // Where no step was measured.
 int32_t TableLength(size_t decoding) { return decoding <= 16 ? 5 : decoding <= 48 ? 4 : 3; }
 
@@ -75,7 +77,13 @@ void DraftBudget::BeforeDrafts(StepPlan* plan) {
   const double plain = certain_.tokens / cost_.verify.At(certain_.rows);
   const double drafted =
       choice_.tokens / (cost_.verify.At(certain_.rows + capacity_) + cost_.draft.At(drafting_));
-  const bool pays = drafting_ > 0 && drafted > plain;
+  // What costs nothing to make is made, and judged when it is there.
+  const bool free = all_draft < kFreeShare * cost_.verify.At(certain_.rows);
+  const bool pays = free || (drafting_ > 0 && drafted > plain);
+  if (free) {
+    drafting_ = static_cast<int64_t>(of_draft_.size());
+    choice_.lengths.assign(of_draft_.size(), 1);
+  }
   if (pays) {
     idle_steps_ = 0;
     probe_interval_ = kFirstProbe;
@@ -113,7 +121,7 @@ void DraftBudget::Trim(const StepPlan& plan, std::vector<Draft>* drafts, DraftCo
     const PreTokenConfidence chances =
         draft.confidence.empty()
             ? acceptance_.Expect(s.sampling, s.acceptance, length, &chances_)
-            : acceptance_.Calibrate(s.sampling, PreTokenConfidence(draft), &chances_);
+            : acceptance_.Calibrate(s.sampling, s.acceptance, PreTokenConfidence(draft), &chances_);
     if (all_free) {
       free_.AddUnsampled(chances, draft.probs.empty(), s.rule == VerifyRule::kMatch);
     } else {

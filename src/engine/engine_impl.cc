@@ -207,6 +207,7 @@ void EngineImpl::Learn(const StepPlan& plan) {
   budget_.Learn(plan, drafts_, verdicts_);
   const bool decodes_only = std::ranges::all_of(
       plan.sequences, [](const PlannedSequence& p) { return p.decides && p.num_rows == 1; });
+  TakeCalibration(budget_.acceptance(), &stats_);
   if (!decodes_only) return;
   budget_.ObserveVerify(static_cast<int64_t>(batch_.tokens.size()), verify_seconds_);
 }

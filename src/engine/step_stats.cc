@@ -123,4 +123,16 @@ Status CheckCounters(const EngineStats& stats) {
   return {};
 }
 
+void TakeCalibration(const AcceptanceModel& model, EngineStats* stats) {
+  const std::vector<CalibrationStats>& positions = model.calibration();
+  stats->spec_calibration_ece.resize(positions.size());
+  double squares = 0, count = 0;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    stats->spec_calibration_ece[i] = positions[i].Ece();
+    squares += positions[i].squares;
+    count += positions[i].Count();
+  }
+  stats->spec_calibration_brier = count > 0 ? squares / count : 0;
+}
+
 }  // namespace firesteel

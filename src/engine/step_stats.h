@@ -6,6 +6,7 @@
 
 #include "firesteel/engine.h"
 #include "firesteel/status.h"
+#include "speculation/acceptance_model.h"
 
 namespace firesteel {
 
@@ -28,6 +29,8 @@ void CountDrafts(const DraftCounts& counts, EngineStats* stats);
 void CountRound(int32_t verified, int32_t accepted, int32_t committed, EngineStats* stats);
 // The same for what one request is told; tokens drafted are counted when the draft comes.
 void CountRound(int32_t verified, int32_t accepted, SpeculationUsage* usage);
+
+void TakeCalibration(const AcceptanceModel& model, EngineStats* stats);
 
 // Not ok, naming the figures, when drafted != invalidated (by every reason) + trimmed + verified,
 // when accepted <= reached <= verified fails at a position, when the positions, the rounds by

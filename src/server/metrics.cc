@@ -41,8 +41,7 @@ class Page {
   }
   void Gauge(const std::string& name, const char* help, double value, Labels labels = {}) {
     Family(name, help, MetricType::Gauge);
-    families_.back().metric.push_back(Sample(std::move(labels)));
-    families_.back().metric.back().gauge.value = value;
+    AddGauge(value, std::move(labels));
   }
   void Family(const std::string& name, const char* help, MetricType type) {
     families_.push_back({.name = name, .help = help, .type = type, .metric = {}});
@@ -51,6 +50,10 @@ class Page {
   void AddCounter(double value, Labels labels) {
     families_.back().metric.push_back(Sample(std::move(labels)));
     families_.back().metric.back().counter.value = value;
+  }
+  void AddGauge(double value, Labels labels) {
+    families_.back().metric.push_back(Sample(std::move(labels)));
+    families_.back().metric.back().gauge.value = value;
   }
   void AddHistogram(const StatHistogram& histogram, Labels labels) {
     AddBuckets(histogram.bounds, histogram.counts, histogram.sum, std::move(labels));
@@ -180,6 +183,17 @@ void AddDraftCounts(const EngineStats& stats, const ModelSummary& summary, Page&
   for (const char* reason : {"prefix_hit", "resume"}) page.AddCounter(0, {{"reason", reason}});
 }
 
+void AddCalibration(const EngineStats& stats, Page& page) {
+  page.Family("spec_calibration_ece",
+              "Expected calibration error of the chances of acceptance, by position.",
+              MetricType::Gauge);
+  for (size_t i = 0; i < stats.spec_calibration_ece.size(); ++i) {
+    page.AddGauge(stats.spec_calibration_ece[i], {{"position", std::to_string(i)}});
+  }
+  page.Gauge("spec_calibration_brier", "Mean square error of the chances of acceptance.",
+             stats.spec_calibration_brier);
+}
+
 void AddSteps(const EngineStats& stats, Page& page) {
   page.Counter("engine_steps_total", "Steps of the engine.", Number(stats.steps));
   page.Family("spec_step_seconds", "Time of one step, by phase.", MetricType::Histogram);
@@ -191,7 +205,7 @@ void AddSteps(const EngineStats& stats, Page& page) {
   page.Histogram("spec_verify_rows", "Rows that one pass of the target verifies, anchors included.",
                  stats.spec_verify_rows, {});
   page.Histogram("spec_budget_rows_per_request",
-                 "Rows that the scheduler grants a request for a round, its anchor included.",
+                 "Rows of a request in a round: its anchor and what is verified.",
                  stats.spec_budget_rows, {});
 }
 
@@ -239,6 +253,7 @@ std::string ServerMetrics::Render(const EngineStats& stats, const ModelSummary& 
                  generation_tokens);
   AddVllmSpeculation(stats, page);
   AddDraftCounts(stats, summary, page);
+  AddCalibration(stats, page);
   AddSteps(stats, page);
   AddRule(verify_rule, page);
   return page.Text();

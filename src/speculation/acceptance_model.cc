@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "sampling/params.h"
 
@@ -26,10 +27,6 @@ double Logit(double p) {
 
 double Sigmoid(double z) { return 1 / (1 + std::exp(-z)); }
 
-double Known(double accepted, double reached) {
-  return (accepted + kPriorWeight * kPriorChance) / (reached + kPriorWeight);
-}
-
 size_t ClassOf(const SamplingParams& sampling) {
   if (IsGreedy(sampling)) return 0;
   return sampling.temperature <= 0.7 ? 1 : 2;
@@ -44,25 +41,28 @@ float ForRequest(double chance, const RequestAcceptance& request) {
 
 }  // namespace
 
+double CalibrationStats::Count() const { return std::accumulate(count.begin(), count.end(), 0.0); }
+
 double CalibrationStats::Ece() const {
-  double total = 0, error = 0;
-  for (int b = 0; b < kBins; ++b) {
-    total += count[b];
-    error += std::abs(predicted[b] - accepted[b]);
-  }
-  return total > 0 ? error / total : 0;
+  double error = 0;
+  for (size_t b = 0; b < kBins; ++b) error += std::abs(predicted[b] - accepted[b]);
+  return Count() > 0 ? error / Count() : 0;
 }
 
-double CalibrationStats::Brier() const {
-  double total = 0;
-  for (const double c : count) total += c;
-  return total > 0 ? squares / total : 0;
-}
+double CalibrationStats::Brier() const { return Count() > 0 ? squares / Count() : 0; }
 
 AcceptanceModel::AcceptanceModel(int32_t max_tokens)
     : max_tokens_(std::max(max_tokens, 1)),
       positions_(static_cast<size_t>(kClasses * max_tokens_)),
       calibration_(static_cast<size_t>(max_tokens_)) {}
+
+double AcceptanceModel::Position::ByHistory() const {
+  return (accepted + kPriorWeight * kPriorChance) / (reached + kPriorWeight);
+}
+
+double AcceptanceModel::Position::ByConfidence(float confidence) const {
+  return Sigmoid(offset + slope * Logit(confidence));
+}
 
 size_t AcceptanceModel::Index(const SamplingParams& sampling, int32_t position) const {
   return ClassOf(sampling) * static_cast<size_t>(max_tokens_) +
@@ -75,20 +75,19 @@ ChancesKnownBefore AcceptanceModel::Expect(const SamplingParams& sampling,
   chances->clear();
   for (int32_t j = 0; j < length; ++j) {
     const Position& p = positions_[Index(sampling, j)];
-    chances->push_back(ForRequest(Known(p.accepted, p.reached), request));
+    chances->push_back(ForRequest(p.ByHistory(), request));
   }
   return ChancesKnownBefore(PreTokenConfidence(std::span<const float>(*chances)));
 }
 
 PreTokenConfidence AcceptanceModel::Calibrate(const SamplingParams& sampling,
+                                              const RequestAcceptance& request,
                                               PreTokenConfidence confidence,
                                               std::vector<float>* chances) const {
   chances->clear();
   for (const float c : confidence.values()) {
     const auto j = static_cast<int32_t>(chances->size());
-    const Position& p = positions_[Index(sampling, j)];
-    const double chance = Sigmoid(p.offset + p.slope * Logit(c));
-    chances->push_back(static_cast<float>(std::min(chance, kMaxChance)));
+    chances->push_back(ForRequest(positions_[Index(sampling, j)].ByConfidence(c), request));
   }
   return PreTokenConfidence(std::span<const float>(*chances));
 }
@@ -101,15 +100,16 @@ void AcceptanceModel::Learn(const SamplingParams& sampling, PreTokenConfidence c
   for (int32_t j = 0; j < std::min(verified, accepted + 1) && j < max_tokens_; ++j) {
     Position& p = positions_[Index(sampling, j)];
     const double outcome = j < accepted ? 1 : 0;
+    const bool judged = static_cast<size_t>(j) < head.size();
+    const float confidence = judged ? head[static_cast<size_t>(j)] : 0.0f;
+    const double base = judged ? p.ByConfidence(confidence) : p.ByHistory();
+    const double chance = ForRequest(base, *request);
     request->accepted += outcome;
-    request->expected += Known(p.accepted, p.reached);
-    double chance = ForRequest(Known(p.accepted, p.reached), *request);
+    request->expected += base;
     p.reached = kFade * p.reached + 1;
     p.accepted = kFade * p.accepted + outcome;
-    if (static_cast<size_t>(j) < head.size()) {
-      const double z = Logit(head[static_cast<size_t>(j)]);
-      chance = Sigmoid(p.offset + p.slope * z);
-      const double error = chance - outcome;
+    if (judged) {
+      const double z = Logit(confidence), error = chance - outcome;
       p.offset_moved += error * error;
       p.slope_moved += error * z * error * z;
       p.offset -= kLearningRate * error / std::sqrt(p.offset_moved + 1);
@@ -117,7 +117,7 @@ void AcceptanceModel::Learn(const SamplingParams& sampling, PreTokenConfidence c
       p.slope = std::max(p.slope, 0.0);
     }
     CalibrationStats& stats = calibration_[static_cast<size_t>(j)];
-    for (int b = 0; b < CalibrationStats::kBins; ++b) {
+    for (size_t b = 0; b < CalibrationStats::kBins; ++b) {
       stats.count[b] *= kCalibrationFade;
       stats.predicted[b] *= kCalibrationFade;
       stats.accepted[b] *= kCalibrationFade;

@@ -1,5 +1,6 @@
 // The chance that a drafted token is accepted, learned while serving: from how often tokens at its
-// position were, from how the request at hand fares, and from the drafter's confidence head.
+// position were, from how the request at hand fares, and from the drafter's own confidence (a head,
+// the length of a match).
 //
 // All it gives is fixed before the tokens of the step's drafts are drawn; so what to verify may be
 // decided by it under every rule (docs/speculation.md).
@@ -29,6 +30,7 @@ struct CalibrationStats {
   std::array<double, kBins> count{}, predicted{}, accepted{};
   double squares = 0;  // sum of (chance - outcome)^2
 
+  double Count() const;
   double Ece() const;    // expected calibration error, 0 without observations
   double Brier() const;  // mean square error
 };
@@ -42,9 +44,9 @@ class AcceptanceModel {
   // The result looks into `chances`.
   ChancesKnownBefore Expect(const SamplingParams& sampling, const RequestAcceptance& request,
                             int32_t length, std::vector<float>* chances) const;
-  // The same from what the drafter's head says of each token.
-  PreTokenConfidence Calibrate(const SamplingParams& sampling, PreTokenConfidence confidence,
-                               std::vector<float>* chances) const;
+  // The same from what the drafter says of each token.
+  PreTokenConfidence Calibrate(const SamplingParams& sampling, const RequestAcceptance& request,
+                               PreTokenConfidence confidence, std::vector<float>* chances) const;
 
   // A round: of a draft with these confidences (or none) `verified` tokens went to the target and
   // `accepted` were kept. Learns from the positions that were reached, accepted + 1 at most.
@@ -61,6 +63,9 @@ class AcceptanceModel {
     // logit of the chance = offset + slope * logit of the confidence
     double offset = 0, slope = 1;
     double offset_moved = 0, slope_moved = 0;  // sums of squared gradients (AdaGrad)
+
+    double ByHistory() const;
+    double ByConfidence(float confidence) const;
   };
   static constexpr int kClasses = 3;  // greedy, to 0.7, above
 

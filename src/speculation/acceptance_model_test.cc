@@ -76,7 +76,7 @@ TEST(AcceptanceModel, CalibratesAHead) {
   std::vector<float> chances;
   for (const float confidence : {0.6f, 0.75f, 0.9f}) {
     const Draft draft = Whole(1, {confidence});
-    model.Calibrate(Temperature(1), PreTokenConfidence(draft), &chances);
+    model.Calibrate(Temperature(1), {}, PreTokenConfidence(draft), &chances);
     EXPECT_NEAR(chances[0], truth(confidence), 0.1) << confidence;
   }
   EXPECT_LT(model.calibration()[0].Ece(), 0.05);
@@ -92,7 +92,7 @@ TEST(AcceptanceModel, SurvivesOddConfidences) {
     model.Learn(Temperature(0), PreTokenConfidence(draft), 3, i % 4, &request);
   }
   std::vector<float> chances;
-  model.Calibrate(Temperature(0), PreTokenConfidence(draft), &chances);
+  model.Calibrate(Temperature(0), request, PreTokenConfidence(draft), &chances);
   for (const float c : chances) {
     EXPECT_GE(c, 0.0f);
     EXPECT_LT(c, 1.0f);

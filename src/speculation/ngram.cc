@@ -110,8 +110,8 @@ class SequenceIndex {
     }
   }
 
-  std::vector<int32_t> Lookup(int32_t max_tokens) {
-    std::vector<int32_t> draft;
+  Draft Lookup(int32_t max_tokens) {
+    Draft draft;
     if (tokens_.empty()) return draft;
     const size_t last = tokens_.size() - 1;
     int32_t end = -1;
@@ -121,17 +121,28 @@ class SequenceIndex {
       return found >= 0;            // nothing longer can occur where this does not
     });
     if (end < 0) return draft;
+    draft.confidence.assign(1, Confidence(static_cast<size_t>(end), last));
     // A match that overlaps the suffix means a repetition, which goes on beyond the end of the
     // text.
     const auto next = static_cast<size_t>(end) + 1;
     for (size_t i = 0; i < static_cast<size_t>(std::min(max_tokens, options_.max_tokens)); ++i) {
       const size_t from = next + i;
-      draft.push_back(from <= last ? tokens_[from] : draft[from - last - 1]);
+      draft.tokens.push_back(from <= last ? tokens_[from] : draft.tokens[from - last - 1]);
     }
+    draft.confidence.resize(draft.tokens.size(), draft.confidence[0]);
     return draft;
   }
 
  private:
+  // The longer the match, the likelier that it goes on. How likely is for others to find out
+  // (AcceptanceModel): odds of one to one for each token that matches.
+  float Confidence(size_t end, size_t last) const {
+    constexpr size_t kMost = 64;
+    size_t match = 0;
+    while (match < kMost && match <= end && tokens_[end - match] == tokens_[last - match]) ++match;
+    return static_cast<float>(match) / static_cast<float>(match + 1);
+  }
+
   // Comparing everything would cost the length at every step. A slot is told to Forget before it is
   // reused; this catches a caller who did not.
   bool Continues(std::span<const int32_t> tokens) const {
@@ -184,7 +195,7 @@ class Ngram : public Drafter {
     for (size_t i = 0; i < queries.size(); ++i) {
       SequenceIndex& sequence = sequences_[static_cast<size_t>(queries[i].slot)];
       sequence.Follow(queries[i].tokens);
-      (*drafts)[i].tokens = sequence.Lookup(queries[i].max_tokens);
+      (*drafts)[i] = sequence.Lookup(queries[i].max_tokens);
     }
     return {};
   }

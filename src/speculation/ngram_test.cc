@@ -35,7 +35,7 @@ class NgramTest : public testing::Test {
     EXPECT_TRUE(drafter_->Propose(exec_, {&query, 1}, kv_, workspace_, &drafts).ok());
     EXPECT_EQ(drafts.size(), 1u);
     EXPECT_TRUE(drafts[0].probs.empty());  // one-hot
-    EXPECT_TRUE(drafts[0].confidence.empty());
+    EXPECT_EQ(drafts[0].confidence.size(), drafts[0].tokens.size());
     return drafts[0].tokens;
   }
   void Observe(const Tokens& tokens, int32_t count, SequenceSlot slot = 0) {
