@@ -55,12 +55,12 @@ const std::string kModels = FIRESTEEL_SOURCE_DIR "/models/demo/";
 // A target and a drafter over one cache, run as the engine runs them.
 class Steps {
  public:
-  explicit Steps(int threads) : pool_(threads), exec_(pool_) {
-    model_ = *LoadModel(exec_, kModels + "target", {});
+  Steps(int threads, const std::string& weight_dtype, DType kv) : pool_(threads), exec_(pool_) {
+    model_ = *LoadModel(exec_, kModels + "target", {.weight_dtype = weight_dtype});
     SpeculationOptions options;
     options.method = "dspark";
     options.model = kModels + "dspark";
-    CacheLayout layout{model_->CacheGroups(DType::kBF16)};
+    CacheLayout layout{model_->CacheGroups(kv)};
     const auto first_group = static_cast<int32_t>(layout.groups.size());
     auto drafter = MakeDrafter({.exec = exec_,
                                 .target = *model_,
@@ -71,7 +71,7 @@ class Steps {
                                 .config = Json::object()});
     FS_CHECK(drafter.ok(), "{}", drafter.status().message());
     drafter_ = *std::move(drafter);
-    for (CacheGroup& group : drafter_->CacheGroups(DType::kBF16)) layout.groups.push_back(group);
+    for (CacheGroup& group : drafter_->CacheGroups(kv)) layout.groups.push_back(group);
     cache_ = std::make_unique<KvCache>(
         layout, KvCache::Options{.block_size = 16, .num_blocks = 64, .max_slots = 2});
     cache_->Open(0, {});
@@ -79,6 +79,8 @@ class Steps {
     tokens_.reserve(512);
     drafts_.resize(1);
     sampling_.temperature = 0;
+    distribution_.ids.reserve(static_cast<size_t>(model_->info().vocab_size));
+    distribution_.probs.reserve(static_cast<size_t>(model_->info().vocab_size));
   }
 
   // Computes `count` rows, commits them all and drafts what follows.
@@ -101,6 +103,10 @@ class Steps {
         *cache_, workspace_, out));
     draft_workspace_.Reset();
     const CommittedRows committed{0, first, count, 0, tokens_};
+    for (int32_t i = 0; i < count; ++i) {
+      const Distribution& d = Processed(out.logits.RowSpan(i));
+      winner_ = SampleWithNoise(d, {}, first + i, NoisePurpose::kTargetGumbel);
+    }
     Check(drafter_->Observe(exec_, std::span(&committed, 1), out.features, *cache_,
                             draft_workspace_));
     draft_workspace_.Reset();
@@ -114,6 +120,13 @@ class Steps {
   }
 
  private:
+  const Distribution& Processed(std::span<const float> logits) {
+    SamplingParams sampling;
+    sampling.temperature = 0.8;
+    sampling.top_p = 0.95;
+    MakeDistribution(logits, sampling, &distribution_scratch_, &distribution_);
+    return distribution_;
+  }
   static void Check(const Status& status) { FS_CHECK(status.ok(), "{}", status.message()); }
 
   ThreadPool pool_;
@@ -125,11 +138,21 @@ class Steps {
   SamplingParams sampling_;
   std::vector<int32_t> tokens_;
   std::vector<Draft> drafts_;
+  DistributionScratch distribution_scratch_;
+  Distribution distribution_;
+  int32_t winner_ = 0;
 };
 
 TEST(NoAllocation, AStepInSteadyStateTakesNone) {
-  for (const int threads : {1, 2}) {
-    Steps steps(threads);
+  struct Case {
+    int threads;
+    const char* weights;
+    DType kv;
+  };
+  for (const auto& [threads, weights, kv] :
+       {Case{1, "auto", DType::kBF16}, Case{2, "auto", DType::kBF16},
+        Case{3, "int8", DType::kF8E4M3}, Case{2, "int4", DType::kF32}}) {
+    Steps steps(threads, weights, kv);
     for (int i = 0; i < 2; ++i) {
       for (const int32_t rows : {64, 1, 8}) steps.Step(rows);
     }
@@ -137,7 +160,7 @@ TEST(NoAllocation, AStepInSteadyStateTakesNone) {
     counting = true;
     for (const int32_t rows : {1, 8, 3, 1, 64, 8}) steps.Step(rows);
     counting = false;
-    EXPECT_EQ(allocations, 0) << threads << " threads";
+    EXPECT_EQ(allocations, 0) << threads << " threads, " << weights;
   }
 }
 

@@ -13,6 +13,8 @@ void VerifyOne(const PlannedSequence& planned, const Draft& draft, int32_t first
   const Sequence& s = *planned.sequence;
   const std::span<const int32_t> tokens = draft.tokens;
   const bool as_is = s.processor.IsIdentity();
+  scratch->distribution.ids.reserve(static_cast<size_t>(logits.cols));
+  scratch->distribution.probs.reserve(static_cast<size_t>(logits.cols));
   const auto target = [&](int32_t row) -> const Distribution& {
     std::span<const float> raw = logits.RowSpan(first_logit + row);
     if (!as_is) {

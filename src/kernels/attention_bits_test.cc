@@ -203,6 +203,21 @@ TEST(AttentionBits, PlanCutsLongItemsOnlyAndCoversEveryChunkOnce) {
   }
 }
 
+// The keys of a head are read once for the eight rows of a sequence and the four heads that share
+// them: one item has all.
+TEST(AttentionBits, EightRowsReadTheCacheOnce) {
+  TestSequence s({DType::kBF16, 8, 2, 32, 16, 2 * kAttentionChunk});
+  for (const int64_t head_dim : {32, 128, 256}) {
+    const AttentionRows rows[1] = {s.Rows(1000, 8)};
+    AttentionCall call;
+    call.keys = s.keys.view();
+    call.head_dim = head_dim;
+    call.group = 4;
+    const AttentionPlan plan(call, rows, 2);
+    EXPECT_EQ(plan.num_items(), call.keys.format.heads) << head_dim;
+  }
+}
+
 // Rows of several sequences in one call, in a pool they share, equal each sequence alone.
 TEST(AttentionBits, DoNotDependOnNeighbours) {
   const RowFormat format{DType::kBF16, 2, 32};

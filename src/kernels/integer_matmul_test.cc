@@ -257,6 +257,26 @@ TEST(IntegerMatMul, RowsDoNotDependOnTheBatch) {
 }
 
 // One row is not finite, or a neighbour's magnitudes are: the other rows keep their bits.
+// MatMul itself deals out panels by its own measure, and rounds rows in scratch that other calls
+// use.
+TEST(IntegerMatMul, TheDispatcherGivesTheKernelsBits) {
+  const int64_t n = 1000, k = 100;
+  const TestMatrix rows = TestMatrix::Random(130, k, 6), w = TestMatrix::Random(n, k, 7);
+  for (const int threads : {1, 2, 3}) {
+    ThreadPool pool(threads);
+    Exec exec{pool};
+    for (WeightFormat format : kFormats) {
+      const PackedWeight packed = Pack(exec, w, format);
+      for (const int64_t m : {1, 2, 8, 9, 64, 130}) {
+        TestMatrix out(m, n), expected(m, n);
+        MatMulOn(IntegerKernelHere(), exec, rows.view().RowRange(0, m), packed, expected);
+        MatMul(exec, rows.view().RowRange(0, m), packed, out);
+        ASSERT_TRUE(SameBits(ConstMatrix(out), ConstMatrix(expected))) << Name(format) << " " << m;
+      }
+    }
+  }
+}
+
 TEST(IntegerMatMul, HostileRowsHarmOnlyThemselves) {
   ThreadPool pool(2);
   Exec exec{pool};

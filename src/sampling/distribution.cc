@@ -198,6 +198,8 @@ void MakeDistribution(std::span<const float> logits, const SamplingParams& param
     return;
   }
 
+  scratch->candidates.reserve(logits.size());
+  scratch->unsure.reserve(logits.size());
   if (params.top_k <= 0 && params.top_p >= 1) {
     KeepByWeight(logits, max, params, scratch, out);
     return;

@@ -20,8 +20,8 @@ struct Distribution {
   static Distribution OneHot(int32_t token) { return {{token}, {1.0f}}; }
 };
 
-// What MakeDistribution works in: it allocates only for a row that is flatter than any before. One
-// thread at a time.
+// What MakeDistribution works in, so that it allocates nothing but its result's room once it has
+// seen a vocabulary. One thread at a time.
 struct DistributionScratch {
   struct Candidate {
     int32_t id = 0;
