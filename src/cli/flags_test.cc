@@ -330,9 +330,16 @@ TEST(ServeFlagsTest, VllmsNgramIsUnderstood) {
 }
 
 TEST(ServeFlagsTest, SaysThatADrafterIsNotUsed) {
-  const auto p = ParseServe({"m", "--spec-model", "d"});
+  const auto p = ParseServe({"m", "--spec-method", "none", "--spec-model", "d"});
   ASSERT_TRUE(p.ok());
   EXPECT_THAT(p->notes, ElementsAre(HasSubstr("the drafter d is not used")));
+}
+
+TEST(ServeFlagsTest, ADrafterAloneIsUsed) {
+  const auto p = ParseServe({"m", "--spec-model", "d"});
+  ASSERT_TRUE(p.ok());
+  EXPECT_EQ(p->engine.speculation.method, "auto");
+  EXPECT_THAT(p->notes, IsEmpty());
 }
 
 TEST(ServeFlagsTest, HelpShowsEveryFlagWithItsDefault) {

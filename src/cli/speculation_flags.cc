@@ -43,6 +43,8 @@ Status ReadOwnFlags(const FlagValues& values, const std::vector<std::string>& me
   if (values.Has("--spec-method")) {
     spec->method = values.Text("--spec-method");
     FS_TRY(CheckMethod("--spec-method", spec->method, methods));
+  } else if (values.Has("--spec-model")) {
+    spec->method = "auto";  // a drafter that is named is meant
   }
   FS_TRY(values.ReadText("--spec-model", &spec->model));
   if (values.Text("--spec-tokens") != "auto") {
