@@ -270,7 +270,7 @@ std::vector<FlagSpec> ForeignFlags() {
        kNone},
       {"--load-format", kValue, "NAME", "", "checkpoints are safetensors", {}, kNone},
       {"--profile-cache", kValue, "DIR", "", "step costs are not stored", {}, kLater},
-      {"--quantization", kValue, "NAME", "", "weights keep the checkpoint's type", {"-q"}, kLater},
+      {"--quantization", kValue, "NAME", "", "see --weight-dtype", {"-q"}, kLater},
   };
 }
 

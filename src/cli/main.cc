@@ -104,6 +104,7 @@ void EndCleanlyWhenAFileShrinks() {
 int main(int argc, char** argv) {
   // A reader of our output, or a client, that goes away is an error to handle, not a reason to die.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // nor is a limit to the size of files
   firesteel::EndCleanlyWhenAFileShrinks();
   return firesteel::Main({argv + 1, argv + argc});
 }

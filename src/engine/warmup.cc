@@ -140,13 +140,14 @@ Result<StepCost> MeasureCost(const WarmupParts& parts, const EngineOptions& opti
   std::vector<CostPoint> verify, draft;
   const int64_t start = parts.clock.NowNs();
   for (const int32_t size : sizes) {
-    if (size > options.max_num_batched_tokens) break;
+    if (size > options.max_num_batched_tokens) continue;
     const double elapsed = static_cast<double>(parts.clock.NowNs() - start) * 1e-9;
     if (elapsed > kMostSeconds && verify.size() >= 2) break;
     const int runs = elapsed > kMostSeconds / 2 ? 1 : kRuns;
     FS_ASSIGN(const Measured m, Measure(parts, options, size, runs));
     const auto add = [](int64_t count, double seconds, std::vector<CostPoint>* points) {
-      if (seconds > 0 && (points->empty() || count > points->back().count)) {
+      const bool next = points->empty() ? count == 1 : count > points->back().count;
+      if (seconds > 0 && next) {
         points->push_back({count, seconds});
       }
     };

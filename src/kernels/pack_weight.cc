@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -54,14 +55,30 @@ void PackBF16(const RowOf& row, std::span<const float> wide, std::byte* panel) {
   }
 }
 
-void PackF16(const RowOf& row, int64_t cols, std::byte* panel) {
-  auto* out = reinterpret_cast<uint16_t*>(panel) + row.n;
-  for (int64_t k = 0; k < cols; ++k) {
-    out[k * kPanel] = LoadUnaligned<uint16_t>(row.data() + k * 2);
+// This and the next two return the first k that holds no number, or kNone.
+int64_t FirstNotFinite(std::span<const float> wide) {
+  float sums[8] = {};  // of zeros, as long as all is well
+  size_t i = 0;
+  for (; i + 8 <= wide.size(); i += 8) {
+    for (size_t j = 0; j < 8; ++j) sums[j] += wide[i + j] * 0.0f;
   }
+  for (; i < wide.size(); ++i) sums[0] += wide[i] * 0.0f;
+  if (std::ranges::all_of(sums, [](float s) { return s == 0; })) return kNone;
+  const auto at = std::ranges::find_if_not(wide, [](float x) { return std::isfinite(x); });
+  return at - wide.begin();
 }
 
-// Returns the first k that holds NaN, or kNone.
+int64_t PackF16(const RowOf& row, int64_t cols, std::byte* panel) {
+  auto* out = reinterpret_cast<uint16_t*>(panel) + row.n;
+  int64_t bad = kNone;
+  for (int64_t k = 0; k < cols; ++k) {
+    const auto bits = LoadUnaligned<uint16_t>(row.data() + k * 2);
+    if ((bits & 0x7C00) == 0x7C00) bad = std::min(bad, k);
+    out[k * kPanel] = bits;
+  }
+  return bad;
+}
+
 int64_t PackFp8(const RowOf& row, int64_t cols, std::byte* panel) {
   int64_t bad = kNone;
   const std::byte* from = row.data();
@@ -116,8 +133,7 @@ class PanelPacker {
     if (!narrow) wide_ = Buffer<float>(kPanel * cols);
   }
 
-  // Returns where in the panel, as n * cols + k, the first NaN is that the format refuses; or
-  // kNone.
+  // Returns where in the panel, as n * cols + k, the first element is that is no number; or kNone.
   int64_t Pack(std::span<const RowOf> rows, std::byte* panel) {
     int64_t bad = kNone;
     for (const RowOf& row : rows) {
@@ -134,7 +150,7 @@ class PanelPacker {
  private:
   int64_t PackRow(const RowOf& row, std::byte* panel) {
     if (format_ == WeightFormat::kF16) {
-      PackF16(row, cols_, panel);
+      return PackF16(row, cols_, panel);
     } else if (format_ == WeightFormat::kFp8) {
       return PackFp8(row, cols_, panel);
     } else if (format_ == WeightFormat::kFp4) {
@@ -144,6 +160,7 @@ class PanelPacker {
       WidenRow(*row.part, row.row, wide);
       if (format_ == WeightFormat::kF32) PackF32(row, wide, panel);
       if (format_ == WeightFormat::kBF16) PackBF16(row, wide, panel);
+      return FirstNotFinite(wide);
     }
     return kNone;
   }
@@ -153,11 +170,14 @@ class PanelPacker {
   Buffer<float> wide_;  // [kPanel, cols]
 };
 
-Status NaNAt(std::span<const WeightSource> parts, int64_t row, int64_t col) {
+Status NotFiniteAt(std::span<const WeightSource> parts, int64_t row, int64_t col) {
   size_t part = 0;
   while (row >= parts[part].weight.rows) row -= parts[part++].weight.rows;
-  return DataCorrupt(fmt::format("weights: {} holds NaN at [{}, {}], expected numbers",
-                                 parts[part].weight.name, row, col));
+  std::vector<float> wide(static_cast<size_t>(SourceCols(parts[part])));
+  WidenRow(parts[part], row, wide);
+  return DataCorrupt(
+      fmt::format("weights: {} holds {} at [{}, {}], expected numbers", parts[part].weight.name,
+                  std::isinf(wide[static_cast<size_t>(col)]) ? "infinity" : "NaN", row, col));
 }
 
 }  // namespace
@@ -211,7 +231,7 @@ Result<PackedWeight> PackWeight(Exec& exec, std::span<const WeightSource> parts,
       }
     }
   });
-  if (bad != kNone) return NaNAt(parts, bad / cols, bad % cols);
+  if (bad != kNone) return NotFiniteAt(parts, bad / cols, bad % cols);
   return packed;
 }
 

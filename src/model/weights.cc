@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/machine.h"
@@ -62,7 +63,12 @@ Result<WeightSource> WeightReader::Take(const std::string& name, int64_t rows, i
   FS_ASSIGN(const TensorInfo* info, Find(name, {rows, cols}));
   WeightSource source{{info->data, info->dtype, rows, cols, name}, {}};
   const std::string scale = name + "_scale_inv";
-  if (info->dtype != DType::kF8E4M3 || !Has(scale)) return source;
+  if (info->dtype != DType::kF8E4M3) return source;
+  if (!Has(scale)) {
+    return DataCorrupt(
+        fmt::format("{}: tensor {} is missing, expected the scales of {}, which is F8_E4M3",
+                    info->file, scale, name));
+  }
   const int64_t scale_rows = (rows + kScaleBlock - 1) / kScaleBlock;
   const int64_t scale_cols = (cols + kScaleBlock - 1) / kScaleBlock;
   const int64_t parameters = num_parameters_;
@@ -97,6 +103,11 @@ Result<Buffer<float>> WeightReader::TakeWidened(const std::string& name,
   if (!WidenToF32({info->data, info->dtype, 1, n, name}, out.span())) {
     return Unsupported(fmt::format("{}: tensor {} is {}, expected F32, BF16, F16 or F64",
                                    info->file, name, Name(info->dtype)));
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    if (std::isfinite(out.data()[i])) continue;
+    return DataCorrupt(fmt::format("{}: tensor {} holds {} at {}, expected numbers", info->file,
+                                   name, std::isnan(out.data()[i]) ? "NaN" : "infinity", i));
   }
   return out;
 }

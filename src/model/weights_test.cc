@@ -161,10 +161,27 @@ TEST(WeightReader, BringsTheScalesOfFp8) {
   EXPECT_THAT(status.message(),
               HasSubstr("tensor bad.weight_scale_inv is [1, 1], config wants [3, 2]"));
   reader.Ignore("bad.weight_scale_inv");
-  const Result<WeightSource> alone = reader.Take("alone.weight", 2, 3);
-  ASSERT_TRUE(alone.ok());
-  EXPECT_EQ(alone->scale.data, nullptr);
+  const Status alone = reader.Take("alone.weight", 2, 3).status();
+  EXPECT_EQ(alone.code(), StatusCode::kDataCorrupt);
+  EXPECT_THAT(alone.message(), HasSubstr("tensor alone.weight_scale_inv is missing"));
   EXPECT_TRUE(reader.CheckAllTaken().ok());
+}
+
+TEST(WeightReader, WhatIsNoNumberIsRefused) {
+  ThreadPool pool(2);
+  Exec exec{pool};
+  for (const auto& [value, name] : {std::pair{NAN, "NaN"}, {INFINITY, "infinity"}}) {
+    std::vector<float> weights(50 * 40, 0.5f);
+    weights[33 * 40 + 7] = value;
+    const WeightSource source{
+        {reinterpret_cast<const std::byte*>(weights.data()), DType::kF32, 50, 40, "w"}, {}};
+    for (const auto format : {WeightFormat::kF32, WeightFormat::kBF16, WeightFormat::kInt8,
+                              WeightFormat::kInt8Group, WeightFormat::kInt4}) {
+      const Status status = PackWeight(exec, {&source, 1}, format).status();
+      EXPECT_EQ(status.code(), StatusCode::kDataCorrupt) << Name(format);
+      EXPECT_THAT(status.message(), HasSubstr(fmt::format("w holds {} at [33, 7]", name)));
+    }
+  }
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ CostCurve::CostCurve(std::vector<CostPoint> points) : points_(std::move(points))
     FS_CHECK(points_[i].seconds > 0 && std::isfinite(points_[i].seconds) &&
                  (i == 0 ? points_[i].count == 1 : points_[i].count > points_[i - 1].count),
              "point {} of a cost curve: {} in {} s", i, points_[i].count, points_[i].seconds);
-    observed_.push_back(points_[i].seconds);
   }
   Settle();
+  for (const CostPoint& point : points_) observed_.push_back(point.seconds);
 }
 
 CostCurve::Between CostCurve::Find(int64_t count) const {
@@ -58,6 +58,7 @@ void CostCurve::Observe(int64_t count, double seconds) {
     if (!moved(i)) continue;
     for (size_t p = 0; p < points_.size(); ++p) points_[p].seconds = observed_[p];
     Settle();
+    for (size_t p = 0; p < points_.size(); ++p) observed_[p] = points_[p].seconds;
     return;
   }
 }
