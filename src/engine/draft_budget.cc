@@ -27,10 +27,7 @@ bool Decodes(const PlannedSequence& planned) { return planned.decides; }
 }  // namespace
 
 DraftBudget::DraftBudget(bool automatic, int32_t max_tokens)
-    : automatic_(automatic),
-      max_tokens_(max_tokens),
-      acceptance_(max_tokens),
-      probe_interval_(kFirstProbe) {}
+    : automatic_(automatic), acceptance_(max_tokens), probe_interval_(kFirstProbe) {}
 
 void DraftBudget::ByTable(StepPlan* plan) const {
   const int32_t most =

@@ -47,7 +47,6 @@ class DraftBudget {
   bool TimeToProbe();
 
   const bool automatic_;
-  const int32_t max_tokens_;
   StepCost cost_;
   AcceptanceModel acceptance_;
   LengthSearch search_;

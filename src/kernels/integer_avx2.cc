@@ -17,7 +17,6 @@ struct Avx2 {
   static constexpr int kLanes = 8;
   static constexpr int kTileRows = 2;  // 8 of 16 registers are sums; the weights lie in L1
   static constexpr int kParts = 2;
-  static constexpr int kWideRows = 0;
 
   FS_ISA_INLINE static void Split(Int words, Int (&parts)[2]) {
     parts[0] = _mm256_and_si256(words, _mm256_set1_epi16(255));

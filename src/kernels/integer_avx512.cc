@@ -18,7 +18,6 @@ namespace {
 // are multiplied and added in pairs exactly.
 struct Avx512 : Avx512Base {
   static constexpr int kParts = 2;
-  static constexpr int kWideRows = 0;
   FS_ISA_INLINE static void Split(Int words, Int (&parts)[2]) {
     parts[0] = _mm512_and_si512(words, _mm512_set1_epi16(255));
     parts[1] = _mm512_srli_epi16(words, 8);

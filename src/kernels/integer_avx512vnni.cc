@@ -2,7 +2,6 @@
 #include <immintrin.h>
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12: its own header, _mm512_undefined
-#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 
 #include "kernels/integer_task_internal.h"
@@ -18,13 +17,8 @@ namespace {
 // vpdpbusd: 4 bytes times 4 bytes into each lane, exact.
 struct Avx512Vnni : Avx512Base {
   static constexpr int kParts = 1;
-  static constexpr int kWideRows = 8;  // 16 registers of sums
   FS_ISA_INLINE static void Split(Int words, Int (&parts)[1]) { parts[0] = words; }
   FS_ISA_INLINE static Int Dot(Int sum, Int w, Int x) { return _mm512_dpbusd_epi32(sum, w, x); }
-  // GCC 12 copies sums about when a loop has two dozen of them.
-  FS_ISA_INLINE static void DotInPlace(Int& sum, Int w, Int x) {
-    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
-  }
 };
 
 }  // namespace

@@ -6,8 +6,7 @@
 // decoding costs nothing from a few rows on, and one loop serves any number of rows.
 //
 // `Isa` has Int and Float vectors of kLanes 32-bit lanes, kParts words of activations for each word
-// of weights, kTileRows rows whose sums stay in registers beside a chunk, kWideRows rows whose sums
-// do without one (0: not worth it), and the operations used below.
+// of weights, kTileRows rows whose sums stay in registers, and the operations used below.
 namespace firesteel {
 namespace {
 
@@ -30,9 +29,6 @@ struct Sums {
 // of one do not wait for those of the other.
 constexpr int64_t kFewRows = 8;
 static_assert(kFewRows * kGroupPanels <= kBlockRows);
-// From so many rows on int8 goes over a group of 128 k at a time: less time by a tenth at 64 and
-// 512 rows, more at 16.
-constexpr int64_t kManyRows = 32;
 // Those of one panel.
 struct PanelSums {
   int32_t (*dots)[kPanelWidth];
@@ -220,98 +216,10 @@ class IntegerKernel {
     return heads * kPanelWidth * 4 + c * kChunkBytes<kLayout>;
   }
 
-  // kCount rows over the chunks of a group of 128 k, whose weights lie in L1: with so many rows the
-  // sums fill the registers, and one word of weights serves all of them.
-  template <int kCount, bool kGroupScales>
-  static void WideTile(const int32_t* words, int64_t steps, const float* group_scales,
-                       const Rows& rows, int64_t r0, float (*values)[kPanelWidth]) {
-    Int dots[kCount][kVectors];
-#pragma GCC unroll 16
-    for (int r = 0; r < kCount; ++r) {
-      const Int zero =
-          Isa::Broadcast(reinterpret_cast<const uint32_t*>(rows.zeros + (r0 + r) * rows.groups));
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) dots[r][v] = zero;
-    }
-    // Every third row has a pointer; the two behind it are that and once or twice the stride, which
-    // an address can add.
-    constexpr int kPointers = (kCount + 2) / 3;
-    const uint32_t* x[kPointers];
-#pragma GCC unroll 8
-    for (int i = 0; i < kPointers; ++i) x[i] = rows.x + (r0 + 3 * i) * rows.x_stride;
-    const int64_t stride = rows.x_stride;
-    for (const int32_t* end = words + steps * kPanelWidth; words != end; words += kPanelWidth) {
-      Int weight[kVectors];
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) weight[v] = Isa::Load(words + v * kLanes);
-#pragma GCC unroll 16
-      for (int r = 0; r < kCount; ++r) {
-        const Int word = Isa::Broadcast(x[r / 3] + r % 3 * stride);
-#pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) Isa::DotInPlace(dots[r][v], weight[v], word);
-      }
-#pragma GCC unroll 8
-      for (int i = 0; i < kPointers; ++i) {
-        ++x[i];
-        asm("" : "+r"(x[i]));
-      }
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < kCount; ++r) {
-      const Float scale = Isa::BroadcastFloat(rows.scales + (r0 + r) * rows.groups);
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) {
-        float* sum = values[r0 + r] + v * kLanes;
-        const Float factor =
-            kGroupScales ? Isa::Mul(Isa::LoadFloat(group_scales + v * kLanes), scale) : scale;
-        Isa::StoreFloat(sum, Isa::Fma(Isa::ToFloat(dots[r][v]), factor, Isa::LoadFloat(sum)));
-      }
-    }
-  }
-
-  template <int kCount, bool kGroupScales>
-  static void WideTileOf(int64_t count, const int32_t* words, int64_t steps,
-                         const float* group_scales, const Rows& rows, int64_t r0,
-                         float (*values)[kPanelWidth]) {
-    if (count == kCount) {
-      WideTile<kCount, kGroupScales>(words, steps, group_scales, rows, r0, values);
-    } else if constexpr (kCount > 1) {
-      WideTileOf<kCount - 1, kGroupScales>(count, words, steps, group_scales, rows, r0, values);
-    }
-  }
-
-  // int8 for many rows: all tiles pass over a group of k before the next.
-  template <IntegerLayout kLayout>
-  static void WidePanel(const IntegerTask& t, int64_t panel, int64_t row, int64_t rows,
-                        Sums& sums) {
-    constexpr bool kGroupScales = kLayout == IntegerLayout::kInt8Group;
-    const unsigned char* weight = t.weight + panel * t.panel_bytes;
-    Clear(rows, sums);
-    const int64_t tiles = (rows + Isa::kWideRows - 1) / Isa::kWideRows;
-    for (int64_t c = 0; c < t.chunks; c += 4) {
-      const unsigned char* w = weight + ChunkOffset<kLayout>(c);
-      const int64_t chunks = t.chunks - c < 4 ? t.chunks - c : 4;
-      for (int64_t b = 0; b < 4 * kChunkBytes<kLayout>; b += 64) {
-        __builtin_prefetch(w + kPrefetchFar + b, 0, 2);
-      }
-      for (int64_t tile = 0; tile < tiles; ++tile) {
-        const int64_t r0 = rows * tile / tiles;
-        WideTileOf<Isa::kWideRows, kGroupScales>(
-            rows * (tile + 1) / tiles - r0, reinterpret_cast<const int32_t*>(w), chunks * kSteps,
-            reinterpret_cast<const float*>(w - kPanelWidth * 4), RowsAt(t, row, c, c / 4), r0,
-            sums.values);
-      }
-    }
-    StoreRows(t, weight, panel, row, rows, sums.values);
-  }
-
   // `count` panels side by side.
   template <IntegerLayout kLayout>
   static void Panels(const IntegerTask& t, int64_t panel, int64_t count, int64_t row, int64_t rows,
                      Sums& sums) {
-    if constexpr (Isa::kWideRows > 0 && kLayout != IntegerLayout::kInt4) {
-      if (rows >= kManyRows) return WidePanel<kLayout>(t, panel, row, rows, sums);
-    }
     const unsigned char* weight = t.weight + panel * t.panel_bytes;
     Clear(rows * count, sums);
     for (int64_t c = 0; c < t.chunks; ++c) {

@@ -15,7 +15,6 @@ struct Portable {
   static constexpr int kLanes = 4;
   static constexpr int kTileRows = 2;
   static constexpr int kParts = 2;
-  static constexpr int kWideRows = 0;
 
   FS_ISA_INLINE static Int Splat(int32_t x) { return Int{x, x, x, x}; }
   FS_ISA_INLINE static void Split(Int words, Int (&parts)[2]) {

@@ -101,15 +101,15 @@ void AcceptanceModel::Learn(const SamplingParams& sampling, PreTokenConfidence c
     Position& p = positions_[Index(sampling, j)];
     const double outcome = j < accepted ? 1 : 0;
     const bool judged = static_cast<size_t>(j) < head.size();
-    const float confidence = judged ? head[static_cast<size_t>(j)] : 0.0f;
-    const double base = judged ? p.ByConfidence(confidence) : p.ByHistory();
+    const float said = judged ? head[static_cast<size_t>(j)] : 0.0f;
+    const double base = judged ? p.ByConfidence(said) : p.ByHistory();
     const double chance = ForRequest(base, *request);
     request->accepted += outcome;
     request->expected += base;
     p.reached = kFade * p.reached + 1;
     p.accepted = kFade * p.accepted + outcome;
     if (judged) {
-      const double z = Logit(confidence), error = chance - outcome;
+      const double z = Logit(said), error = chance - outcome;
       p.offset_moved += error * error;
       p.slope_moved += error * z * error * z;
       p.offset -= kLearningRate * error / std::sqrt(p.offset_moved + 1);
