@@ -27,7 +27,6 @@ class DraftBudget {
 
   // Without: a table of draft lengths by the number of sequences that decode.
   void SetCost(StepCost cost) { cost_ = std::move(cost); }
-  const StepCost& cost() const { return cost_; }
 
   // Before the drafts are made: sets max_draft to 0 where drafting does not pay.
   void BeforeDrafts(StepPlan* plan);

@@ -24,13 +24,6 @@ HWY_AFTER_NAMESPACE();
 namespace firesteel {
 namespace {
 
-template <typename T>
-T LoadUnaligned(const std::byte* p) {
-  T value;
-  std::memcpy(&value, p, sizeof(T));
-  return value;
-}
-
 template <typename T, typename Convert>
 void Widen(const std::byte* from, std::span<float> to, Convert convert) {
   for (size_t i = 0; i < to.size(); ++i) to[i] = convert(LoadUnaligned<T>(from + i * sizeof(T)));

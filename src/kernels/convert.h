@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "tensor/dtype.h"
@@ -21,6 +22,14 @@ float F4E2M1ToF32(uint8_t bits);  // of the low four bits
 // Widens a float vector or matrix of the checkpoint (f32, bf16, f16, f64) to float32; false for any
 // other dtype.
 bool WidenToF32(const WeightView& from, std::span<float> to);
+
+// Tensors of a file start where they like.
+template <typename T>
+T LoadUnaligned(const std::byte* p) {
+  T value;
+  std::memcpy(&value, p, sizeof(T));
+  return value;
+}
 
 // The name of the SIMD target that the kernels run on here ("AVX2", "AVX3", …), for logs and tests.
 const char* SimdTargetName();

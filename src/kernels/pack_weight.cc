@@ -18,13 +18,6 @@ namespace {
 
 constexpr int64_t kPanel = PackedWeight::kPanel;
 
-template <typename T>
-T LoadUnaligned(const std::byte* p) {  // tensors of a file start where they like
-  T value;
-  std::memcpy(&value, p, sizeof(T));
-  return value;
-}
-
 // A row of the checkpoint that goes into column `n` of a panel.
 struct RowOf {
   const WeightSource* part;
@@ -192,13 +185,17 @@ int64_t WeightPacker::PanelBytes(WeightFormat format, int64_t cols) {
   return IsInteger(format) ? firesteel::PanelBytes(format, cols) : FloatPanelBytes(format, cols);
 }
 
+int64_t WeightPacker::Bytes(WeightFormat format, int64_t rows, int64_t cols) {
+  return (rows + kPanel - 1) / kPanel * PanelBytes(format, cols);
+}
+
 PackedWeight WeightPacker::Allocate(WeightFormat format, int64_t rows, int64_t cols) {
   PackedWeight packed;
   packed.rows_ = rows;
   packed.cols_ = cols;
   packed.format_ = format;
   packed.panel_bytes_ = PanelBytes(format, cols);
-  packed.bytes_ = Buffer<std::byte>((rows + kPanel - 1) / kPanel * packed.panel_bytes_);
+  packed.bytes_ = Buffer<std::byte>(Bytes(format, rows, cols));
   return packed;
 }
 

@@ -38,6 +38,11 @@ inline float Int4Scale(uint8_t code) {
   return std::bit_cast<float>((int32_t{code} << kScaleCodeShift) + kScaleCodeBias);
 }
 
+// 1.5 * 2^23: added to a float below 2^22 it rounds to nearest, ties to even, and the sum's bits
+// are kRoundBits and the integer.
+inline constexpr float kRound = 12582912.0f;
+inline constexpr int32_t kRoundBits = 0x4B400000;
+
 inline int64_t NumChunks(int64_t cols) { return (cols + kChunk - 1) / kChunk; }
 inline int64_t NumBlocks(int64_t cols) {
   return (NumChunks(cols) + kBlockChunks - 1) / kBlockChunks;

@@ -48,13 +48,12 @@ Group QuantizeGroup(const float* HWY_RESTRICT x, int64_t size, int8_t* HWY_RESTR
     return {bits >= kInfinityBits ? std::numeric_limits<float>::quiet_NaN() : 0.0f, 0};
   }
   const Vec inverse = hn::Set(d, 127.0f / max);
-  const Vec round =
-      hn::Set(d, 12582912.0f);  // 1.5 * 2^23: adding it rounds to nearest, ties to even
+  const Vec round = hn::Set(d, kRound);
   VecInt sum = hn::Zero(di);
   const hn::Rebind<int8_t, DI> d8;
   for (int64_t k = 0; k < size; k += lanes) {
     const Vec shifted = hn::Add(hn::Mul(hn::LoadU(d, x + k), inverse), round);
-    const VecInt q = hn::Sub(hn::BitCast(di, shifted), hn::Set(di, 0x4B400000));
+    const VecInt q = hn::Sub(hn::BitCast(di, shifted), hn::Set(di, kRoundBits));
     sum = hn::Add(sum, q);
     hn::StoreU(hn::DemoteTo(d8, q), d8, out + k);
   }

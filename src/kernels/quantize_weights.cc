@@ -47,10 +47,9 @@ void LoadChunk(const ConstMatrix& rows, int64_t k_begin, Chunk* chunk) {
 }
 
 // Nearest integer, ties to even, of |x| < 2^22.
-constexpr float kRound = 12582912.0f;  // 1.5 * 2^23
 Vec Nearest(Vec x) { return hn::Sub(hn::Add(x, hn::Set(D(), kRound)), hn::Set(D(), kRound)); }
 VecInt RoundToInt(Vec x) {
-  return hn::Sub(hn::BitCast(DI(), hn::Add(x, hn::Set(D(), kRound))), hn::Set(DI(), 0x4B400000));
+  return hn::Sub(hn::BitCast(DI(), hn::Add(x, hn::Set(D(), kRound))), hn::Set(DI(), kRoundBits));
 }
 
 void MaxOfColumns(const Chunk& chunk, Columns* max) {

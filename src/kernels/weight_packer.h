@@ -13,6 +13,8 @@ class WeightPacker {
   // All panels zero.
   static PackedWeight Allocate(WeightFormat format, int64_t rows, int64_t cols);
   static int64_t PanelBytes(WeightFormat format, int64_t cols);
+  // Of all panels together.
+  static int64_t Bytes(WeightFormat format, int64_t rows, int64_t cols);
   static std::byte* Panel(const PackedWeight& weight, int64_t panel) {
     return weight.bytes_.data() + panel * weight.panel_bytes_;
   }

@@ -23,8 +23,7 @@ Status CheckFitsMemory(const Safetensors& tensors, const std::string& directory,
   int64_t bytes = 0;
   for (const auto& [name, info] : tensors.tensors()) {
     if (format && info.shape.size() == 2) {
-      const int64_t panels = (info.shape[0] + PackedWeight::kPanel - 1) / PackedWeight::kPanel;
-      bytes += panels * WeightPacker::PanelBytes(*format, info.shape[1]);
+      bytes += WeightPacker::Bytes(*format, info.shape[0], info.shape[1]);
     } else {
       bytes += info.NumElements() * static_cast<int64_t>(SizeOf(info.dtype));
     }
