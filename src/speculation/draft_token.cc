@@ -1,0 +1,34 @@
+#include <fmt/format.h>
+
+#include <string>
+
+#include "sampling/params.h"
+#include "speculation/draft_token_internal.h"
+
+namespace firesteel {
+
+Result<bool> ReadAlwaysGreedy(const Json& config) {
+  FS_ASSIGN(const auto method, GetString(config, "draft_sample_method", "speculative config"));
+  const std::string found = method.value_or("auto");
+  if (found == "auto" || found == "probabilistic") return false;
+  if (found == "greedy") return true;
+  return InvalidArgument(fmt::format(
+      "speculative config: draft_sample_method is {}, expected auto, probabilistic or greedy",
+      DumpJson(found)));
+}
+
+int32_t DrawDraftToken(const DraftQuery& query, std::span<const float> logits, bool always_greedy,
+                       Draft* draft) {
+  const auto position = static_cast<int64_t>(query.tokens.size() + draft->tokens.size());
+  int32_t token = 0;
+  if (always_greedy || IsGreedy(*query.sampling)) {
+    token = ArgMax(logits);
+  } else {
+    draft->probs.push_back(MakeDistribution(logits, *query.sampling));
+    token = SampleWithNoise(draft->probs.back(), query.noise, position, query.purpose);
+  }
+  draft->tokens.push_back(token);
+  return token;
+}
+
+}  // namespace firesteel
