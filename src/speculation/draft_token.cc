@@ -19,11 +19,15 @@ Result<bool> ReadAlwaysGreedy(const Json& config) {
 
 int32_t DrawDraftToken(const DraftQuery& query, std::span<const float> logits, bool always_greedy,
                        Draft* draft) {
-  const auto position = static_cast<int64_t>(query.tokens.size() + draft->tokens.size());
+  const auto anchor = static_cast<int64_t>(query.tokens.size()) - 1;
+  const auto k = static_cast<int32_t>(draft->tokens.size());
   int32_t token = 0;
   if (always_greedy || IsGreedy(*query.sampling)) {
     token = ArgMax(logits);
   } else {
+    // Coupled drafts need the noise that the target will use there.
+    const int64_t position =
+        query.purpose == NoisePurpose::kDraftGumbel ? RoundPosition(anchor, k) : anchor + 1 + k;
     draft->probs.push_back(MakeDistribution(logits, *query.sampling));
     token = SampleWithNoise(draft->probs.back(), query.noise, position, query.purpose);
   }
