@@ -16,7 +16,10 @@ struct SpeculationOptions {
   double confidence_threshold =
       0.0;  // cut the draft before the first token whose confidence is below; 0: never
   std::string config_json = "{}";  // method's own keys, as vLLM's --speculative-config spells them
-  int32_t ballast_layers = 0;      // as EngineOptions::ballast_layers, for the drafter
+  // Before the first request: measure on fixed prompts what is accepted, and go on without drafts
+  // when that is next to nothing, as with a drafter of another target. Up to ten seconds.
+  bool self_test = false;
+  int32_t ballast_layers = 0;  // as EngineOptions::ballast_layers, for the drafter
   int32_t ballast_width = 0;
 };
 

@@ -136,6 +136,12 @@ std::vector<FlagSpec> SpeculationFlags(const std::vector<std::string>& spec_meth
        "0",
        "cut a draft before its first token less certain than this; 0: never",
        {}},
+      {"--spec-self-test",
+       FlagKind::kSwitch,
+       "",
+       "off",
+       "before the first request, measure what is accepted; without drafts if next to nothing",
+       {}},
       {"--spec-ballast-layers",
        kValue,
        "N[:WIDTH]",
@@ -152,7 +158,7 @@ std::vector<FlagSpec> SpeculationFlags(const std::vector<std::string>& spec_meth
        kValue,
        "NAME",
        "none",
-       "SGLang's spelling: DSPARK, NGRAM, NONE",
+       "SGLang's spelling: DSPARK, DFLASH, NGRAM, NONE",
        {}},
       {"--speculative-draft-model-path",
        kValue,
@@ -234,6 +240,7 @@ Result<SpeculationOptions> ReadSpeculationFlags(const FlagValues& values,
   }
   FS_TRY(values.ReadChoice("--spec-verify", {"auto", "match", "rejection", "block"}, &spec.verify));
   FS_TRY(values.ReadDouble("--spec-confidence-threshold", 0, 1, &spec.confidence_threshold));
+  FS_TRY(values.ReadSwitch("--spec-self-test", &spec.self_test));
   FS_TRY(ReadBallast(values, "--spec-ballast-layers", &spec.ballast_layers, &spec.ballast_width));
   return spec;
 }
