@@ -21,19 +21,17 @@ def config_for(target):
             "confidence_head_with_markov": True, "num_anchors": 128}
 
 
-class DSpark(torch.nn.Module):
+class Backbone(torch.nn.Module):
+    """The parallel stage: layers that read a block of masks over the target's features."""
+
     def __init__(self, config):
         super().__init__()
         self.config = config
-        h, v, r = config["hidden_size"], config["vocab_size"], config["markov_rank"]
+        h = config["hidden_size"]
         self.fc = torch.nn.Parameter(torch.randn(h, len(config["target_layer_ids"]) * h) * 0.02)
         self.hidden_norm = torch.nn.Parameter(torch.ones(h))
         self.layers = torch.nn.ModuleList(qwen3.Layer(config) for _ in range(config["num_hidden_layers"]))
         self.norm = torch.nn.Parameter(torch.ones(h))
-        self.markov_w1 = torch.nn.Parameter(torch.randn(v, r) * 0.1)
-        self.markov_w2 = torch.nn.Parameter(torch.zeros(v, r))
-        self.confidence_weight = torch.nn.Parameter(torch.zeros(1, h + r))
-        self.confidence_bias = torch.nn.Parameter(torch.zeros(1))
 
     @torch.no_grad()
     def start_from(self, target):
@@ -77,6 +75,16 @@ class DSpark(torch.nn.Module):
             x = x + layer.mlp(x)
         y = qwen3.rms_norm(x, self.norm, c["rms_norm_eps"])
         return y.view(batch, count, size, -1)
+
+
+class DSpark(Backbone):
+    def __init__(self, config):
+        super().__init__(config)
+        h, v, r = config["hidden_size"], config["vocab_size"], config["markov_rank"]
+        self.markov_w1 = torch.nn.Parameter(torch.randn(v, r) * 0.1)
+        self.markov_w2 = torch.nn.Parameter(torch.zeros(v, r))
+        self.confidence_weight = torch.nn.Parameter(torch.zeros(1, h + r))
+        self.confidence_bias = torch.nn.Parameter(torch.zeros(1))
 
     def markov_rows(self, previous):
         return F.embedding(previous, self.markov_w1).bfloat16()
@@ -208,13 +216,17 @@ def greedy_drafts(model, target, tokens, anchors):
     return torch.stack(drafts, -1), torch.stack(confidences, -1)
 
 
-def names(model):
-    """Checkpoint name of every parameter."""
+def backbone_names(model):
+    """Checkpoint name of every parameter of the backbone."""
     out = {"fc.weight": model.fc, "hidden_norm.weight": model.hidden_norm, "norm.weight": model.norm}
     for i, layer in enumerate(model.layers):
         for name, value in layer.weights.items():
             out[f"layers.{i}.{name.replace('/', '.')}.weight"] = value
-    return {**out, "markov_head.markov_w1.weight": model.markov_w1, "markov_head.markov_w2.weight": model.markov_w2,
+    return out
+
+
+def names(model):
+    return {**backbone_names(model), "markov_head.markov_w1.weight": model.markov_w1, "markov_head.markov_w2.weight": model.markov_w2,
             "confidence_head.proj.weight": model.confidence_weight, "confidence_head.proj.bias": model.confidence_bias}
 
 

@@ -116,6 +116,7 @@ TEST(ServeFlagsTest, EveryFlagArrives) {
                              "match",
                              "--spec-confidence-threshold",
                              "0.25",
+                             "--spec-self-test",
                              "--spec-ballast-layers",
                              "2",
                              "--plant-wrong-accepts",
@@ -152,6 +153,7 @@ TEST(ServeFlagsTest, EveryFlagArrives) {
   EXPECT_EQ(e.speculation.tokens, 5);
   EXPECT_EQ(e.speculation.verify, "match");
   EXPECT_EQ(e.speculation.confidence_threshold, 0.25);
+  EXPECT_TRUE(e.speculation.self_test);
   EXPECT_EQ(e.speculation.ballast_layers, 2);
   EXPECT_EQ(p->server.host, "::1");
   EXPECT_EQ(p->server.port, 0);

@@ -139,6 +139,12 @@ std::vector<FlagSpec> SpeculationFlags(const std::vector<std::string>& spec_meth
        "0",
        "cut a draft before its first token less certain than this; 0: never",
        {}},
+      {"--spec-self-test",
+       FlagKind::kSwitch,
+       "",
+       "off",
+       "before the first request, measure what is accepted; without drafts if next to nothing",
+       {}},
       {"--spec-ballast-layers",
        kValue,
        "N[:WIDTH]",
@@ -155,7 +161,7 @@ std::vector<FlagSpec> SpeculationFlags(const std::vector<std::string>& spec_meth
        kValue,
        "NAME",
        "none",
-       "SGLang's spelling: DSPARK, NGRAM, NONE",
+       "SGLang's spelling: DSPARK, DFLASH, NGRAM, NONE",
        {}},
       {"--speculative-draft-model-path",
        kValue,
@@ -239,6 +245,7 @@ Result<SpeculationOptions> ReadSpeculationFlags(const FlagValues& values,
   FS_TRY(values.ReadText("--spec-k-by-load", &spec.k_by_load));
   FS_TRY(DraftRules::Make(spec).status());
   FS_TRY(values.ReadDouble("--spec-confidence-threshold", 0, 1, &spec.confidence_threshold));
+  FS_TRY(values.ReadSwitch("--spec-self-test", &spec.self_test));
   FS_TRY(ReadBallast(values, "--spec-ballast-layers", &spec.ballast_layers, &spec.ballast_width));
   return spec;
 }

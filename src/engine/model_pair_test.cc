@@ -115,6 +115,30 @@ TEST(ModelPair, SameIdsWithEveryMethodAndSetting) {
   }
 }
 
+// Every format of block drafter: what it drafts decides about nothing but speed.
+TEST(ModelPair, SameIdsWithEveryBlockDrafter) {
+  EngineOptions plain_options = Options("none");
+  plain_options.max_num_seqs = 1;
+  const std::vector<std::vector<int32_t>> plain = Generate(LoadOrDie(plain_options).get(), false);
+  for (const char* drafter :
+       {"dspark_gated", "dspark_rnn", "dflash", "dflash_zlab", "dspark_speculators"}) {
+    for (const int32_t tokens : {0, 3}) {
+      SCOPED_TRACE(testing::Message() << drafter << " spec " << tokens);
+      EngineOptions options = Options("auto");
+      options.speculation.model = std::string(FIRESTEEL_SOURCE_DIR "/models/tiny/") + drafter;
+      options.speculation.tokens = tokens;
+      const std::unique_ptr<Engine> engine = LoadOrDie(options);
+      const std::string name = drafter;
+      EXPECT_EQ(engine->Summary().spec_method, name.substr(0, name.find('_')));
+      EXPECT_EQ(Generate(engine.get(), true), plain);
+      EXPECT_EQ(Generate(engine.get(), true), plain) << "warm";
+      const EngineStats stats = engine->Stats();
+      EXPECT_GT(stats.spec_verified, 0);
+      EXPECT_TRUE(CheckCounters(stats).ok()) << CheckCounters(stats).message();
+    }
+  }
+}
+
 TEST(ModelPair, SameIdsUnderPreemption) {
   const std::vector<std::vector<int32_t>> plain = Generate(LoadOrDie(Options("none")).get(), false);
   for (const std::string& method : {std::string("none"), std::string("dspark")}) {

@@ -46,7 +46,7 @@ TEST_F(DraftersTest, TheTableHasNamesAndSummaries) {
     EXPECT_FALSE(entry.summary.empty());
     EXPECT_EQ(entry.summary.find('\n'), std::string_view::npos);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"none", "ngram", "dspark"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"none", "ngram", "dspark", "dflash"}));
 }
 
 TEST_F(DraftersTest, MakesByName) {
@@ -80,13 +80,14 @@ TEST_F(DraftersTest, NoneProposesNothing) {
 TEST_F(DraftersTest, AnUnknownNameListsTheKnown) {
   const Status status = Failure("ngrm");
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(status.message(),
-            "speculation method is \"ngrm\", expected auto, none, ngram or dspark; did you mean "
-            "ngram?");
+  EXPECT_EQ(
+      status.message(),
+      "speculation method is \"ngrm\", expected auto, none, ngram, dspark or dflash; did you mean "
+      "ngram?");
   EXPECT_EQ(Failure("medusa-2").message(),
-            "speculation method is \"medusa-2\", expected auto, none, ngram or dspark");
+            "speculation method is \"medusa-2\", expected auto, none, ngram, dspark or dflash");
   EXPECT_EQ(Failure("").message(),
-            "speculation method is \"\", expected auto, none, ngram or dspark");
+            "speculation method is \"\", expected auto, none, ngram, dspark or dflash");
 }
 
 TEST_F(DraftersTest, AutoWithoutACheckpointIsNone) {
@@ -99,6 +100,7 @@ TEST_F(DraftersTest, AutoReadsTheArchitecture) {
   const std::string directory = Checkpoint(R"({"architectures": ["Qwen3DSparkModel"]})");
   // This config is too short to load, but that is what dspark says when asked by name, too.
   const Status automatic = Failure("auto", directory), by_name = Failure("dspark", directory);
+  EXPECT_EQ(Failure("dflash", directory).message(), by_name.message());
   EXPECT_EQ(automatic.message(), by_name.message());
   EXPECT_EQ(automatic.code(), by_name.code());
 }
@@ -110,7 +112,7 @@ TEST_F(DraftersTest, AutoNamesWhatItCannotRead) {
   EXPECT_EQ(status.message(),
             directory +
                 "/config.json: architecture is \"Qwen3DSparkModle\", no drafter of "
-                "this build reads it: expected Qwen3DSparkModel; did you mean "
+                "this build reads it: expected Qwen3DSparkModel or DFlashDraftModel; did you mean "
                 "Qwen3DSparkModel?");
   EXPECT_EQ(Failure("auto", "/nonexistent/drafter").code(), StatusCode::kNotFound);
   EXPECT_NE(Failure("auto", Checkpoint("{")).message().find("is not valid JSON"),
