@@ -1,4 +1,4 @@
-"""Reference outputs for the tests: a plain float64 forward pass of the Qwen3 target and its DSpark drafter.
+"""Reference outputs for the tests: a plain float64 forward pass of the Qwen3 and Llama targets and the DSpark drafter.
 
 Shares no code with training; it reads the model directories alone. `golden.py --all` rewrites tests/golden.
 """
@@ -123,10 +123,32 @@ def silu(x):
     return x / (1 + np.exp(-x))
 
 
-def rope(x, positions, theta):
+def rope_frequencies(config, half):
+    """Radians per position. Llama 3 stretches the slow ones: "wavelength" is positions per turn."""
+    frequency = config.get("rope_theta", 10000.0) ** (-np.arange(half) / half)
+    scaling = config.get("rope_scaling")
+    if not scaling:
+        return frequency
+    assert scaling["rope_type"] == "llama3"
+    factor, low, high = scaling["factor"], scaling["low_freq_factor"], scaling["high_freq_factor"]
+    original = scaling["original_max_position_embeddings"]
+    out = []
+    for f in frequency:
+        wavelength = 2 * np.pi / f
+        if wavelength < original / high:
+            out.append(f)
+        elif wavelength > original / low:
+            out.append(f / factor)
+        else:
+            smooth = (original / wavelength - low) / (high - low)
+            out.append((1 - smooth) * f / factor + smooth * f)
+    return np.array(out)
+
+
+def rope(x, positions, frequency):
     """x [rows, heads, D]; dimension i is paired with i + D/2."""
     half = x.shape[-1] // 2
-    angle = np.asarray(positions)[:, None, None] * theta ** (-np.arange(half) / half)
+    angle = np.asarray(positions)[:, None, None] * frequency
     a, b, cos, sin = x[..., :half], x[..., half:], np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype)
     return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
@@ -150,7 +172,9 @@ class Network:
         self.tensors = {}
         for path in sorted(folder.glob("*.safetensors")):
             self.tensors.update(read_safetensors(path, dtype))
-        self.prefix, self.eps, self.theta = prefix, self.config["rms_norm_eps"], self.config["rope_theta"]
+        self.prefix, self.eps = prefix, self.config["rms_norm_eps"]
+        self.head_dim = self.config.get("head_dim", self.config["hidden_size"] // self.config["num_attention_heads"])
+        self.frequency = rope_frequencies(self.config, self.head_dim // 2)
 
     def weight(self, name):
         return self.tensors[f"{self.prefix}{name}.weight"]
@@ -159,12 +183,14 @@ class Network:
         return rms_norm(x, self.weight(name), self.eps)
 
     def heads(self, x, layer, which, positions):
-        """Projects to heads; queries and keys are normalised per head and then rotated."""
+        """Projects to heads; queries and keys are normalised per head (Qwen3's are) and then rotated."""
         x = x @ self.weight(f"layers.{layer}.self_attn.{which}_proj").T
-        x = x.reshape(len(x), -1, self.config["head_dim"])
+        x = x.reshape(len(x), -1, self.head_dim)
         if which == "v":
             return x
-        return rope(self.norm(x, f"layers.{layer}.self_attn.{which}_norm"), positions, self.theta)
+        if f"{self.prefix}layers.{layer}.self_attn.{which}_norm.weight" in self.tensors:
+            x = self.norm(x, f"layers.{layer}.self_attn.{which}_norm")
+        return rope(x, positions, self.frequency)
 
     def finish_layer(self, x, layer, attended):
         x = x + attended @ self.weight(f"layers.{layer}.self_attn.o_proj").T
@@ -368,6 +394,7 @@ def tiny_golden():
     prompts = [(text.encode(sample), {"text": sample}) for sample in samples]
     target_golden("tiny_target", target, drafter.taps, prompts)
     drafter_golden("tiny_dspark", target, drafter, prompts)
+    target_golden("tiny_llama", Target(MODELS / "tiny/llama"), [-1, 0, 1], prompts)
 
 
 def main():

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 
 #include "kernels/convert.h"
 #include "kernels/targets-inl.h"
@@ -91,6 +92,15 @@ HWY_AFTER_NAMESPACE();
 namespace firesteel {
 namespace {
 
+double Scaled(const RopeScaling& scaling, double frequency) {
+  if (scaling.factor == 1) return frequency;
+  const double turns = scaling.original_max_positions * frequency / (2 * std::numbers::pi);
+  const double kept = std::clamp(
+      (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor), 0.0,
+      1.0);
+  return kept * frequency + (1 - kept) * frequency / scaling.factor;
+}
+
 // Rows that make a share worth waking a thread for.
 int64_t Grain(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(cols, 1)); }
 
@@ -136,14 +146,15 @@ void HeadRmsNormInPlace(Exec& exec, Matrix<float> x, std::span<const float> w, f
   });
 }
 
-RopeTable::RopeTable(int32_t head_dim, double theta, int32_t max_positions)
+RopeTable::RopeTable(int32_t head_dim, double theta, int32_t max_positions,
+                     const RopeScaling& scaling)
     : head_dim_(head_dim),
       max_positions_(max_positions),
       table_(int64_t{max_positions} * head_dim) {
   FS_CHECK(head_dim % 2 == 0, "rope turns pairs, and a head of {} has none", head_dim);
   const int32_t half = head_dim / 2;
   for (int32_t i = 0; i < half; ++i) {
-    const double frequency = std::pow(theta, -2.0 * i / head_dim);
+    const double frequency = Scaled(scaling, std::pow(theta, -2.0 * i / head_dim));
     for (int64_t p = 0; p < max_positions; ++p) {
       const double angle = static_cast<double>(p) * frequency;
       table_.data()[p * head_dim + i] = static_cast<float>(std::cos(angle));
