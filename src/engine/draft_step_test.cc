@@ -112,9 +112,9 @@ TEST(CutDraft, DropsADraftWhosePartsDoNotMatch) {
 
 TEST(StepStats, CountersAddUpAndFaultsAreNamed) {
   EngineStats stats;
-  CountRound(3, 2, 3, &stats);
-  CountRound(3, 3, 2, &stats);  // two of four tokens cut
-  CountRound(0, 0, 1, &stats);
+  CountRound(DraftRound::OfChain(3, 2), 3, &stats);
+  CountRound(DraftRound::OfChain(3, 3), 2, &stats);  // two of four tokens cut
+  CountRound(DraftRound::OfChain(0, 0), 1, &stats);
   CountDrafts({.drafted = 12,
                .invalidated_eos = 1,
                .invalidated_limit = 2,

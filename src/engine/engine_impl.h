@@ -40,8 +40,9 @@ struct EngineParts {
   std::unique_ptr<Model> model;
   std::unique_ptr<Drafter> drafter;
   std::unique_ptr<Tokenizer> tokenizer;  // null: events carry no text
-  std::unique_ptr<KvCache> cache;  // with the groups of model and drafter, and max_num_seqs slots
-  const Clock* clock = nullptr;    // null: the real one
+  std::unique_ptr<KvCache> cache;   // with the groups of model and drafter, and max_num_seqs slots
+  const Clock* clock = nullptr;     // null: the real one
+  bool plant_wrong_branch = false;  // a fault for tests: of a tree, keep another branch's rows
   bool automatic_spec_tokens = false;  // set by MakeEngine: speculation.tokens was 0
 };
 
@@ -84,6 +85,7 @@ class EngineImpl : public Engine {
   bool Forward(const StepPlan& plan);
   void VerifyRows(const StepPlan& plan);
   void Append(const StepPlan& plan);
+  void SettleTrees(const StepPlan& plan);
   void Learn(const StepPlan& plan);
   bool Observe(const StepPlan& plan);
   void Finish(const StepPlan& plan);
@@ -104,6 +106,7 @@ class EngineImpl : public Engine {
   // Of the step that runs; the vectors keep their memory.
   Inbox::Content content_;
   std::vector<Draft> drafts_;
+  StepBranches branches_;
   StepBatch batch_;
   ForwardOutput out_;
   VerifyScratch verify_scratch_;

@@ -43,12 +43,12 @@ struct DraftQuery {
   // All committed tokens; the last one is the anchor, its KV not yet in the cache.
   std::span<const int32_t> tokens;
   int32_t max_tokens = 0;  // >= 1: more would be thrown away; in a tree, nodes
-  int32_t max_depth = 0;   // >= 1: levels below the anchor; max_tokens for a drafter of chains
   const SamplingParams* sampling = nullptr;
   NoiseKey noise;
   // Coupled drafts share the target's noise (kTargetGumbel), independent ones have their own
   // (kDraftGumbel).
   NoisePurpose purpose = NoisePurpose::kDraftGumbel;
+  int32_t max_depth = 0;  // of a tree, >= 1 and <= max_tokens; max_tokens for a drafter of chains
 };
 
 // A chain or a tree for one query; may be empty.
