@@ -10,6 +10,7 @@
 #include "base/machine.h"
 #include "engine/check_options.h"
 #include "engine/engine_impl.h"
+#include "engine/same_tokens.h"
 #include "model/architectures.h"
 #include "model/config.h"
 #include "sampling/params.h"
@@ -146,6 +147,9 @@ Result<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& requested,
                                .config = std::move(config)};
   FS_ASSIGN(parts.drafter, MakeDrafter(context));
   options.speculation.method = parts.drafter->info().name;
+  if (const std::string& own = parts.drafter->info().tokenizer; !own.empty()) {
+    FS_TRY(CheckSameTokens(*parts.tokenizer, own));
+  }
   std::ranges::move(parts.drafter->CacheGroups(kv_dtype), std::back_inserter(layout.groups));
 
   report("cache", 0);

@@ -64,6 +64,9 @@ struct HeadRows {
 void NormRopeInPlace(Exec& exec, std::span<const HeadRows> parts, float eps,
                      std::span<const int32_t> positions, const RopeTable& table);
 
+// x[i] += silu(y[i] + bias[i]), per row. x and y are different rows. bias [cols].
+void AddBiasedSilu(Exec& exec, ConstMatrix y, std::span<const float> bias, Matrix<float> x);
+
 // out[i] = silu(gate_up[i]) * gate_up[F + i], gate_up [T, 2F], out [T, F].
 void SiluMul(Exec& exec, ConstMatrix gate_up, Matrix<float> out);
 

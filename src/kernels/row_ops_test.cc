@@ -163,6 +163,25 @@ TEST(SiluMul, MatchesReference) {
   });
 }
 
+TEST(AddBiasedSilu, MatchesItsFormula) {
+  ThreadPool pool(2);
+  Exec exec{pool};
+  ForEachTarget([&] {
+    for (int64_t n : OddSizes()) {
+      const TestMatrix y = TestMatrix::Random(3, n, 9), bias = TestMatrix::Random(1, n, 10);
+      TestMatrix x = TestMatrix::Random(3, n, 11, n + 3);
+      const TestMatrix before = TestMatrix::Random(3, n, 11, n + 3);
+      AddBiasedSilu(exec, y, {bias.Row(0), static_cast<size_t>(n)}, x);
+      for (int64_t r = 0; r < 3; ++r) {
+        for (int64_t c = 0; c < n; ++c) {
+          const double z = double{y.Row(r)[c]} + bias.Row(0)[c];
+          ASSERT_NEAR(x.Row(r)[c], before.Row(r)[c] + z / (1 + std::exp(-z)), 1e-6);
+        }
+      }
+    }
+  });
+}
+
 TEST(SiluMul, LargeGatesDoNotOverflow) {
   ThreadPool pool(1);
   Exec exec{pool};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/option_map.h"
+#include "model/architectures.h"
 #include "model/config.h"
 #include "speculation/make_internal.h"
 
@@ -16,6 +17,10 @@ constexpr DrafterEntry kDrafters[] = {
     {"none", "one token per step, no speculation", &MakeNone},
     {"ngram", "what followed the last tokens earlier in the same request; needs no weights",
      &MakeNgram},
+    {"suffix", "what followed in the same request and in past outputs of the same tenant",
+     &MakeSuffix},
+    {"draft_model", "a small model of the same vocabulary drafts token by token", &MakeDraftModel},
+    {"medusa", "heads over the target's last state, one for each later token", &MakeMedusa},
     {"dspark", "block drafter over the target's features, from a DSpark checkpoint", &MakeDspark},
 };
 
@@ -26,6 +31,7 @@ struct ArchitectureOfDrafter {
 };
 constexpr ArchitectureOfDrafter kArchitectures[] = {
     {"Qwen3DSparkModel", "dspark"},
+    {"MedusaModel", "medusa"},
 };
 
 // The names of a table for a message, and the one that was perhaps meant.
@@ -46,11 +52,19 @@ Result<std::string> ChooseMethod(const std::string& directory) {
   if (directory.empty()) return std::string("none");
   FS_ASSIGN(const Json config, ReadConfigJson(directory));
   const std::string where = directory + "/config.json";
+  // Medusa's own configs name no architecture.
+  if (!config.contains("architectures") && config.contains("medusa_num_heads")) {
+    return std::string("medusa");
+  }
   FS_ASSIGN(const std::string found, ReadArchitecture(config, where));
   std::vector<std::string> known;
   for (const auto& [architecture, method] : kArchitectures) {
     if (architecture == found) return std::string(method);
     known.emplace_back(architecture);
+  }
+  for (const ArchitectureEntry& entry : Architectures()) {
+    if (entry.name == found) return std::string("draft_model");
+    known.emplace_back(entry.name);
   }
   return Unsupported(fmt::format("{}: architecture is {}, no drafter of this build reads it: {}",
                                  where, Quoted(found), Expected(found, known)));
