@@ -1,6 +1,7 @@
-"""Reference outputs for the tests: a plain float64 forward pass of the Qwen3 and Llama targets and the DSpark drafter.
+"""Reference outputs for the tests: a plain float64 forward pass of the Qwen3 and Llama targets.
 
-Shares no code with training; it reads the model directories alone. `golden.py --all` rewrites tests/golden.
+Shares no code with training; it reads the model directories alone. `golden.py --all` rewrites what tests/golden holds about
+texts and targets; golden_drafters.py does the rest.
 """
 import argparse
 import json
@@ -15,8 +16,7 @@ import regex
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS, OUT = ROOT / "models", ROOT / "tests/golden"
 GREEDY_TOKENS = 32
-ACCEPTANCE_PROMPTS, ACCEPTANCE_TOKENS = 20, 64
-TOP = 16  # logits kept of a row that is not kept whole
+TINY_SAMPLES = ["The database file is locked.", "Fellow citizens of the Senate", "import sys\nprint(sys.argv)"]
 TOKENIZER_SAMPLES = [
     "", "Hello, world!", " leading and trailing ", "It's what we'LL do; they've DONE it.", "a  b   c\t\td\n\n\ne \n f",
     "SELECT * FROM t WHERE id = 12345;", "def f(x):\n    return x ** 2  # square\n", "caf\u00e9 na\u00efve \u00fcber stra\u00dfe",
@@ -40,7 +40,7 @@ def read_safetensors(path, dtype):
         if entry["dtype"] == "BF16":  # the upper half of a float32
             values = (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32)
         else:
-            values = np.frombuffer(raw, {"F32": "<f4", "F16": "<f2"}[entry["dtype"]])
+            values = np.frombuffer(raw, {"F32": "<f4", "F16": "<f2", "I64": "<i8", "BOOL": "?"}[entry["dtype"]])
         out[name] = values.astype(dtype).reshape(entry["shape"])
     return out
 
@@ -169,6 +169,7 @@ class Network:
 
     def __init__(self, folder, prefix, dtype):
         self.config = json.loads((folder / "config.json").read_text())
+        self.config |= self.config.get("transformer_layer_config", {})  # where the speculators library keeps the sizes
         self.tensors = {}
         for path in sorted(folder.glob("*.safetensors")):
             self.tensors.update(read_safetensors(path, dtype))
@@ -222,7 +223,8 @@ class Target(Network):
             else:
                 cache.append((k, v))
             x = features[i] = self.finish_layer(x, i, attend(q, k, v, visible))
-        logits = self.norm(x, "norm") @ self.head.T
+        features["final"] = self.norm(x, "norm")
+        logits = features["final"] @ self.head.T
         return logits, np.concatenate([features[t] for t in taps], -1) if taps else None
 
     def continue_greedily(self, ids, count, taps):
@@ -236,66 +238,6 @@ class Target(Network):
                 return out, np.concatenate(features)
             logits, new = self.forward(out[-1:], taps, cache)
             features.append(new)
-
-
-class Drafter(Network):
-    """DSpark with a vanilla Markov head."""
-
-    def __init__(self, folder, target):
-        super().__init__(folder, "", target.embedding.dtype)
-        self.target, self.size, self.taps = target, self.config["block_size"], self.config["target_layer_ids"]
-        self.embedding = self.tensors.get("embed_tokens.weight", target.embedding)
-        self.head = self.tensors.get("lm_head.weight", target.head)
-
-    def draft(self, features, anchor):
-        """`features` [n, m*h] of positions 0 .. n-1, `anchor` the token of position n."""
-        n = len(features)
-        context = self.norm(features @ self.weight("fc").T, "hidden_norm")
-        positions = n + np.arange(self.size)
-        x = self.embedding[[anchor] + [self.config["mask_token_id"]] * (self.size - 1)]
-        visible = np.ones((self.size, n + self.size), bool)
-        for i in range(self.config["num_hidden_layers"]):
-            u = self.norm(x, f"layers.{i}.input_layernorm")
-            q = self.heads(u, i, "q", positions)
-            k, v = (np.concatenate([self.heads(context, i, w, np.arange(n)), self.heads(u, i, w, positions)]) for w in "kv")
-            x = self.finish_layer(x, i, attend(q, k, v, visible))
-        y = self.norm(x, "norm")
-        base = y @ self.head.T
-        w1, w2 = self.weight("markov_head.markov_w1"), self.weight("markov_head.markov_w2")
-        tokens, logits, confidence, previous = [], [], [], anchor
-        for i in range(self.size):
-            confidence.append(np.concatenate([y[i], w1[previous]]) @ self.weight("confidence_head.proj")[0]
-                              + self.tensors["confidence_head.proj.bias"][0])
-            logits.append(base[i] + w2 @ w1[previous])
-            previous = int(logits[-1].argmax())
-            tokens.append(previous)
-        return {"hidden": y, "base": base, "logits": np.array(logits), "tokens": tokens, "confidence": np.array(confidence)}
-
-
-def speculate_greedily(target, drafter, ids, tokens):
-    """Accepted drafts of each round until `tokens` tokens are out. The first token comes with the prompt, not from a round.
-
-    The last round counts in full although it may run past the end, so a few tokens more than asked are computed.
-    """
-    text, features = target.continue_greedily(ids, tokens + drafter.size + 1, drafter.taps)
-    at, rounds, confidence = 0, [], []
-    while at + 1 < tokens:
-        draft = drafter.draft(features[:len(ids) + at], text[at])
-        count = 0
-        while count < drafter.size and draft["tokens"][count] == text[at + 1 + count]:
-            count += 1
-        rounds.append(count)
-        confidence.append(draft["confidence"])
-        at += count + 1
-    return text[:tokens], rounds, confidence
-
-
-def acceptance_figures(rounds, size):
-    counts = np.array(rounds)
-    reached = [int((counts >= k).sum()) for k in range(size + 1)]
-    return {"rounds": len(counts), "mean_length": round(1 + float(counts.mean()), 4),
-            "unconditional": [round(reached[k] / len(counts), 4) for k in range(1, size + 1)],
-            "conditional": [round(reached[k] / max(1, reached[k - 1]), 4) for k in range(1, size + 1)]}
 
 
 # ---- what the tests read ---------------------------------------------------------------------------------------------
@@ -321,36 +263,6 @@ def target_golden(name, target, taps, prompts):
     write_json(OUT / f"{name}.json", index)
 
 
-def drafter_golden(name, target, drafter, prompts):
-    """Sequences are a prompt and its greedy continuation; anchors lie in both. Whole logits only for the first anchors."""
-    c = drafter.config
-    arrays, index = {}, {"block_size": drafter.size, "mask_token_id": c["mask_token_id"], "target_layer_ids": drafter.taps, "blocks": []}
-    for p, (ids, about) in enumerate(prompts):
-        greedy, features = target.continue_greedily(ids, GREEDY_TOKENS, drafter.taps)
-        sequence = ids + greedy
-        arrays[f"prompt{p}.sequence"] = i32(sequence)
-        anchors = [1, len(ids) // 2, len(ids), len(ids) + 9]
-        arrays[f"prompt{p}.features"] = f32(features[:anchors[-1]])
-        for a, n in enumerate(anchors):
-            draft, key = drafter.draft(features[:n], sequence[n]), f"prompt{p}.anchor{a}"
-            top = np.argsort(-draft["logits"], -1, kind="stable")[:, :TOP]
-            arrays |= {f"{key}.hidden": f32(draft["hidden"]), f"{key}.tokens": i32(draft["tokens"]),
-                       f"{key}.confidence": f32(draft["confidence"]), f"{key}.top_ids": i32(top),
-                       f"{key}.top_logits": f32(np.take_along_axis(draft["logits"], top, -1)),
-                       f"{key}.top_base": f32(np.take_along_axis(draft["base"], top, -1))}
-            if p == 0 and a == 2:
-                arrays |= {f"{key}.base": f32(draft["base"]), f"{key}.logits": f32(draft["logits"])}
-            index["blocks"].append({"key": key, "prompt": p, "anchor": sequence[n], "context_length": n, "tokens": draft["tokens"],
-                                    "confidence": [round(float(x), 6) for x in draft["confidence"]]})
-    write_safetensors(OUT / f"{name}.safetensors", arrays)
-    write_json(OUT / f"{name}.json", index)
-
-
-def load_pair(name, dtype=np.float64):
-    target = Target(MODELS / name / "target", dtype)
-    return Text(MODELS / name / "target"), target, Drafter(MODELS / name / "dspark", target)
-
-
 def demo_prompts():
     return [json.loads(line) for line in (MODELS / "demo/prompts.jsonl").read_text("utf-8").splitlines()]
 
@@ -361,40 +273,29 @@ def tokenizer_golden(name, text, extra):
     write_json(OUT / f"{name}_tokenizer.json", rows)
 
 
+def short_demo_prompts(text, kinds, count):
+    """The first `count` tokens of the first prompt of every kind."""
+    rows = [next(row for row in demo_prompts() if row["kind"] == kind) for kind in kinds]
+    return [(text.encode(row["prompt"])[:count], {"id": row["id"], "kind": row["kind"]}) for row in rows]
+
+
+def tiny_prompts(text):
+    return [(text.encode(sample), {"text": sample}) for sample in TINY_SAMPLES]
+
+
 def demo_golden():
-    text, target, drafter = load_pair("demo")
-    rows = demo_prompts()
-    tokenizer_golden("demo", text, [row["prompt"] for row in rows[:6]])
-    encoded = [(text.encode(row["prompt"]), {"id": row["id"], "kind": row["kind"]}) for row in rows]
-    short = [next((ids[:40], about) for ids, about in encoded if about["kind"] == kind) for kind in ("sqlite", "python", "speech")]
-    target_golden("demo_target", target, drafter.taps, short)
-    drafter_golden("demo_dspark", target, drafter, short)
-    acceptance_golden(target, drafter, encoded[:ACCEPTANCE_PROMPTS])
-
-
-def acceptance_golden(target, drafter, encoded):
-    every, each = [], []
-    for ids, about in encoded:
-        out, rounds, _ = speculate_greedily(target, drafter, ids, ACCEPTANCE_TOKENS)
-        every += rounds
-        each.append({**about, "input_ids": ids, "output": out, "accepted": rounds})
-    write_json(OUT / "demo_acceptance.json", {
-        "about": "Greedy chains, all drafts verified, end marks ignored. The first token of an output belongs to the prompt "
-                 "pass. Rounds are counted until the output has `tokens` tokens; the last one counts in full. "
-                 "mean_length is 1 + accepted / rounds.",
-        "tokens": ACCEPTANCE_TOKENS, "block_size": drafter.size, **acceptance_figures(every, drafter.size), "prompts": each})
+    text, target = Text(MODELS / "demo/target"), Target(MODELS / "demo/target")
+    tokenizer_golden("demo", text, [row["prompt"] for row in demo_prompts()[:6]])
+    target_golden("demo_target", target, [1, 2, 3], short_demo_prompts(text, ("sqlite", "python", "speech"), 40))
 
 
 def tiny_golden():
-    text, target, drafter = load_pair("tiny")
+    text, target = Text(MODELS / "tiny/target"), Target(MODELS / "tiny/target")
     sharded = Target(MODELS / "tiny/target_sharded")
     assert all((sharded.tensors[n] == t).all() for n, t in target.tensors.items())
-    samples = ["The database file is locked.", "Fellow citizens of the Senate", "import sys\nprint(sys.argv)"]
-    tokenizer_golden("tiny", text, samples)
-    prompts = [(text.encode(sample), {"text": sample}) for sample in samples]
-    target_golden("tiny_target", target, drafter.taps, prompts)
-    drafter_golden("tiny_dspark", target, drafter, prompts)
-    target_golden("tiny_llama", Target(MODELS / "tiny/llama"), [-1, 0, 1], prompts)
+    tokenizer_golden("tiny", text, TINY_SAMPLES)
+    target_golden("tiny_target", target, [-1, 1, 4], tiny_prompts(text))
+    target_golden("tiny_llama", Target(MODELS / "tiny/llama"), [-1, 0, 1], tiny_prompts(text))
 
 
 def main():

@@ -6,8 +6,9 @@ import struct
 import numpy as np
 import torch
 
-TO_NUMPY = {"F32": np.float32, "I32": np.int32, "I64": np.int64, "U8": np.uint8}
-NAMES = {torch.float32: "F32", torch.int32: "I32", torch.int64: "I64", torch.uint8: "U8", torch.bfloat16: "BF16"}
+TO_NUMPY = {"F32": np.float32, "I32": np.int32, "I64": np.int64, "U8": np.uint8, "BOOL": np.bool_}
+NAMES = {torch.float32: "F32", torch.int32: "I32", torch.int64: "I64", torch.uint8: "U8", torch.bfloat16: "BF16",
+         torch.bool: "BOOL"}
 
 
 def to_bytes(tensor):
