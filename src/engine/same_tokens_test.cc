@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "base/check.h"
 #include "base/mapped_file.h"
 #include "model/test_checkpoint.h"
 #include "model/test_golden.h"

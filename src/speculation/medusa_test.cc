@@ -114,8 +114,7 @@ class MedusaTest : public ::testing::Test {
     const auto last = out.features.RowSpan(out.features.rows - 1);
     return {last.begin(), last.end()};
   }
-  Status StatusOf(const std::function<void(Json*, TestTensors*)>& change,
-                  const std::string& config = "{}") {
+  Status StatusOf(const std::function<void(Json*, TestTensors*)>& change) {
     const TempDir dir;
     Json json = MedusaConfig();
     TestTensors tensors = RandomMedusa();
@@ -126,11 +125,8 @@ class MedusaTest : public ::testing::Test {
                            .max_slots = kSlots,
                            .max_model_len = kMaxLen,
                            .options = Options(dir.path()),
-                           .config = *ParseJson(config, "config")};
+                           .config = Json::object()};
     return MakeDrafter(context).status();
-  }
-  std::string ChoicesError(const std::string& choices) {
-    return StatusOf([](Json*, TestTensors*) {}, "{\"medusa_choices\":" + choices + "}").message();
   }
 
   const TestTensors tensors_ = RandomMedusa();
@@ -317,34 +313,6 @@ TEST_F(MedusaTest, TreesHoldTheLikeliestPaths) {
   DraftQuery flat = Query(0, tokens, 7);
   flat.max_depth = 1;
   for (const int32_t parent : rig.Propose(flat).parents) EXPECT_EQ(parent, -1);
-}
-
-TEST_F(MedusaTest, NamedTrees) {
-  const auto tree = [](const char* config, int32_t heads) {
-    return *ReadMedusaTree(*ParseJson(config, "config"), heads);
-  };
-  EXPECT_EQ(tree(R"({"medusa_choices":"mc_sim_7b_63"})", 5).nodes.size(), 63u);
-  EXPECT_EQ(tree(R"({"medusa_choices":"mc_sim_7b_63"})", 5).depth, 4);
-  EXPECT_EQ(tree(R"({"medusa_choices":"mc_sim_7b_63"})", 5).ranks, 10);
-  EXPECT_EQ(tree(R"({"medusa_choices":"small"})", 5).nodes.size(), 10u);
-  EXPECT_EQ(tree(R"({"medusa_choices":"small"})", 1).nodes.size(), 3u);
-  EXPECT_TRUE(tree(R"({"medusa_choices":"chain"})", 5).nodes.empty());
-}
-
-TEST_F(MedusaTest, ChoicesThatCannotBe) {
-  EXPECT_THAT(ChoicesError("[[0],[0,1],[1,0]]"),
-              HasSubstr("medusa_choices holds [1,0] without its parent [1] before it"));
-  EXPECT_THAT(ChoicesError("[[0],[0]]"), HasSubstr("holds [0] twice"));
-  EXPECT_THAT(ChoicesError("[[0],[0,0],[0,0,0],[0,0,0,0]]"),
-              HasSubstr("holds [0,0,0,0], expected 1 to 3 ranks, one for each head"));
-  EXPECT_THAT(ChoicesError("[[64]]"), HasSubstr("expected ranks from 0 to 63"));
-  EXPECT_THAT(ChoicesError("[[-1]]"), HasSubstr("expected ranks from 0 to 63"));
-  EXPECT_THAT(ChoicesError("[[]]"), HasSubstr("holds [], expected 1 to 3 ranks"));
-  EXPECT_THAT(ChoicesError("[]"), HasSubstr("holds 0 paths"));
-  EXPECT_THAT(ChoicesError("[0]"), HasSubstr("medusa_choices"));
-  EXPECT_THAT(ChoicesError("[null]"), HasSubstr("expected lists of ranks"));
-  EXPECT_THAT(ChoicesError("7"), HasSubstr("medusa_choices is 7, expected"));
-  EXPECT_THAT(ChoicesError("\"big\""), HasSubstr("expected chain, small, mc_sim_7b_63 or a list"));
 }
 
 // Published configs name fewer heads than their files hold.

@@ -30,10 +30,6 @@ size_t SuffixIndex::Bucket(size_t level, uint64_t hash) const {
   return hash & (heads_[level].size() - 1);
 }
 
-int64_t SuffixIndex::bytes() const {
-  return static_cast<int64_t>(entries_.size() * (sizeof(Entry) + kLengths.size() * 8));
-}
-
 // Files the n-grams that end at `position`, the last that is filed.
 void SuffixIndex::Link(int64_t position) {
   Entry& entry = entries_[static_cast<size_t>(position) & (entries_.size() - 1)];

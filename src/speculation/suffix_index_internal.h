@@ -30,6 +30,15 @@ struct SuffixLimits {
 };
 
 class SuffixIndex {
+  // N-grams of these lengths have chains.
+  static constexpr std::array<int32_t, 3> kLengths = {1, 3, 8};
+  static constexpr int32_t kBorder = -1;
+  struct Entry {
+    int32_t token = kBorder;
+    // How far back the last n-gram of the same hash ended; 0: none.
+    std::array<uint32_t, kLengths.size()> back = {};
+  };
+
  public:
   explicit SuffixIndex(uint64_t hash_seed) : hash_seed_(hash_seed) {}
 
@@ -43,7 +52,11 @@ class SuffixIndex {
   int64_t begin() const { return begin_; }
   int64_t end() const { return end_; }  // position of what is appended next
   int32_t token(int64_t position) const { return At(position).token; }
-  int64_t bytes() const;
+  int64_t bytes() const { return BytesFor(static_cast<int64_t>(entries_.size())); }
+  // What an index of this many positions takes at least.
+  static int64_t BytesFor(int64_t positions) {
+    return positions * static_cast<int64_t>(sizeof(Entry) + kLengths.size() * sizeof(int64_t));
+  }
 
   // The best guess at up to `max_tokens` tokens behind `context`: of the matches that each kept
   // length gives, the one that promises most. `context` may be the last text of the index itself.
@@ -51,14 +64,6 @@ class SuffixIndex {
                    int32_t max_tokens) const;
 
  private:
-  // N-grams of these lengths have chains.
-  static constexpr std::array<int32_t, 3> kLengths = {1, 3, 8};
-  static constexpr int32_t kBorder = -1;
-  struct Entry {
-    int32_t token = kBorder;
-    // How far back the last n-gram of the same hash ended; 0: none.
-    std::array<uint32_t, kLengths.size()> back = {};
-  };
   struct Occurrence {
     int64_t next = 0;    // position behind the match
     int32_t length = 0;  // of the match, at most max_depth

@@ -5,14 +5,17 @@
 namespace firesteel {
 
 void SuffixPools::Add(const std::string& tenant, std::span<const int32_t> text) {
-  if (text.empty() || limits_.max_texts == 0) return;
+  const auto length = static_cast<int64_t>(text.size()) + 1;
+  // One that would push out everything, and then itself, is not kept.
+  if (text.empty() || limits_.max_texts == 0 || SuffixIndex::BytesFor(length) > limits_.max_bytes)
+    return;
   Pool& pool = pools_.try_emplace(tenant, Pool{SuffixIndex(hash_seed_), {}, 0}).first->second;
   pool.last_use = ++clock_;
   bytes_ -= pool.index.bytes();
   for (const int32_t token : text) pool.index.Append(token);
   pool.index.EndText();
   bytes_ += pool.index.bytes();
-  pool.lengths.push_back(static_cast<int64_t>(text.size()) + 1);
+  pool.lengths.push_back(length);
   ++num_texts_;
   while (num_texts_ > limits_.max_texts || (bytes_ > limits_.max_bytes && num_texts_ > 0))
     DropOne();
