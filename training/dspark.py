@@ -1,4 +1,6 @@
 """The DSpark drafter for training: many anchored blocks of one sequence at once, heads, and the loss."""
+import types
+
 import torch
 import torch.nn.functional as F
 
@@ -13,11 +15,12 @@ POSITION_DECAY = 4.0
 CE_WEIGHT, L1_WEIGHT, CONFIDENCE_WEIGHT = 0.1, 0.9, 1.0
 
 
-def config_for(target):
+def config_for(target, head="vanilla"):
+    """`head`: vanilla, gated or rnn."""
     return {**target, "architectures": ["Qwen3DSparkModel"], "num_target_layers": target["num_hidden_layers"],
             "num_hidden_layers": LAYERS, "layer_types": ["full_attention"] * LAYERS, "max_window_layers": LAYERS,
             "block_size": BLOCK, "mask_token_id": MASK_ID, "target_layer_ids": TAPS, "tie_word_embeddings": False,
-            "markov_rank": MARKOV_RANK, "markov_head_type": "vanilla", "enable_confidence_head": True,
+            "markov_rank": MARKOV_RANK, "markov_head_type": head, "enable_confidence_head": True,
             "confidence_head_with_markov": True, "num_anchors": 128}
 
 
@@ -83,11 +86,36 @@ class DSpark(Backbone):
         h, v, r = config["hidden_size"], config["vocab_size"], config["markov_rank"]
         self.markov_w1 = torch.nn.Parameter(torch.randn(v, r) * 0.1)
         self.markov_w2 = torch.nn.Parameter(torch.zeros(v, r))
+        shape = {"gated": (r, h + r), "rnn": (3 * r, 2 * r + h)}.get(config["markov_head_type"])
+        if shape:
+            self.head_weight = torch.nn.Parameter(torch.randn(shape) * 0.02)
+            self.head_bias = torch.nn.Parameter(torch.zeros(shape[0]))
         self.confidence_weight = torch.nn.Parameter(torch.zeros(1, h + r))
         self.confidence_bias = torch.nn.Parameter(torch.zeros(1))
 
     def markov_rows(self, previous):
         return F.embedding(previous, self.markov_w1).bfloat16()
+
+    def head_step(self, state, y, rows):
+        """What the head multiplies with w2 after the states y and the Markov rows of one position, and its next state."""
+        if self.config["markov_head_type"] == "vanilla":
+            return state, rows
+        if self.config["markov_head_type"] == "gated":
+            return state, self.head_linear(y, rows).sigmoid() * rows
+        gate, candidate, out = self.head_linear(torch.zeros_like(rows) if state is None else state, rows, y).chunk(3, -1)
+        gate, candidate = gate.sigmoid(), candidate.tanh()
+        return (1 - gate) * candidate + (0 if state is None else gate * state), out.tanh()
+
+    def head_linear(self, *inputs):
+        return F.linear(torch.cat(inputs, -1), self.head_weight.bfloat16(), self.head_bias.bfloat16())
+
+    def head_rows(self, y, rows):
+        """The same for whole blocks y [B, A, size, h] and rows [B, A, size, r], fed with the true tokens."""
+        state, out = None, []
+        for i in range(y.shape[2]):
+            state, row = self.head_step(state, y[:, :, i], rows[:, :, i])
+            out.append(row)
+        return torch.stack(out, 2)
 
     def confidence(self, y, rows):
         return (torch.cat([y, rows], -1).float() @ self.confidence_weight.t()).squeeze(-1) + self.confidence_bias
@@ -178,20 +206,25 @@ def block_targets(tokens, states, anchors, size):
     return tokens[rows, at], tokens[rows, at + 1], states[rows, at]
 
 
-def loss(model, target, tokens, anchors):
+@torch.no_grad()
+def run_target(target, tokens, anchors, taps):
+    """A batch as the drafters' losses take it."""
+    states, features = target.hidden(tokens, taps)
+    return types.SimpleNamespace(tokens=tokens, states=states, features=torch.cat(features, -1).bfloat16(), anchors=anchors)
+
+
+def loss(model, target, batch):
     """The training loss and a dictionary of figures. `target` stays frozen."""
     size = model.config["block_size"]
-    with torch.no_grad():
-        states, features = target.hidden(tokens, model.config["target_layer_ids"])
-        features = torch.cat(features, -1).bfloat16()
-        embedding = target.embedding.bfloat16()
-    y = model.blocks(model.context(features), target.embedding.detach(), tokens, anchors)
-    previous, following, target_states = block_targets(tokens, states, anchors, size)
+    embedding = target.embedding.detach()
+    y = model.blocks(model.context(batch.features), embedding, batch.tokens, batch.anchors)
+    previous, following, target_states = block_targets(batch.tokens, batch.states, batch.anchors, size)
     weight = torch.exp(-torch.arange(size) / POSITION_DECAY).expand(previous.shape)
     weight = (weight / weight.sum()).flatten()
-    m = model.markov_rows(previous).flatten(0, 2)
-    y = y.flatten(0, 2)
-    draft, overlap = DraftLossFunction.apply(y, m, model.markov_w2.bfloat16(), target_states.flatten(0, 2), embedding,
+    m = model.markov_rows(previous)
+    rows = model.head_rows(y, m).flatten(0, 2)
+    y, m = y.flatten(0, 2), m.flatten(0, 2)
+    draft, overlap = DraftLossFunction.apply(y, rows, model.markov_w2.bfloat16(), target_states.flatten(0, 2), embedding.bfloat16(),
                                              following.flatten(), weight)
     confidence = F.binary_cross_entropy_with_logits(model.confidence(y, m), overlap.clamp(0, 1), weight=weight, reduction="sum")
     # Expected accepted tokens when each position is accepted with its overlap.
@@ -201,17 +234,16 @@ def loss(model, target, tokens, anchors):
 
 
 @torch.no_grad()
-def greedy_drafts(model, target, tokens, anchors):
+def greedy_drafts(model, target, batch):
     """Greedy draft tokens [B, A, size] and confidence logits."""
-    _, features = target.hidden(tokens, model.config["target_layer_ids"])
-    features = torch.cat(features, -1).bfloat16()
-    y = model.blocks(model.context(features), target.embedding, tokens, anchors)
+    y = model.blocks(model.context(batch.features), target.embedding, batch.tokens, batch.anchors)
     embedding, w2 = target.embedding.bfloat16(), model.markov_w2.bfloat16()
-    previous, drafts, confidences = tokens.gather(1, anchors), [], []
+    previous, state, drafts, confidences = batch.tokens.gather(1, batch.anchors), None, [], []
     for i in range(model.config["block_size"]):
         m = model.markov_rows(previous)
         confidences.append(model.confidence(y[:, :, i], m))
-        previous = (y[:, :, i] @ embedding.t() + m @ w2.t()).float().argmax(-1)
+        state, row = model.head_step(state, y[:, :, i], m)
+        previous = (y[:, :, i] @ embedding.t() + row @ w2.t()).float().argmax(-1)
         drafts.append(previous)
     return torch.stack(drafts, -1), torch.stack(confidences, -1)
 
@@ -226,8 +258,12 @@ def backbone_names(model):
 
 
 def names(model):
-    return {**backbone_names(model), "markov_head.markov_w1.weight": model.markov_w1, "markov_head.markov_w2.weight": model.markov_w2,
-            "confidence_head.proj.weight": model.confidence_weight, "confidence_head.proj.bias": model.confidence_bias}
+    out = {**backbone_names(model), "markov_head.markov_w1.weight": model.markov_w1, "markov_head.markov_w2.weight": model.markov_w2,
+           "confidence_head.proj.weight": model.confidence_weight, "confidence_head.proj.bias": model.confidence_bias}
+    layer = {"gated": "gate_proj", "rnn": "joint_proj"}.get(model.config["markov_head_type"])
+    if layer:
+        out |= {f"markov_head.{layer}.weight": model.head_weight, f"markov_head.{layer}.bias": model.head_bias}
+    return out
 
 
 def checkpoint_tensors(model):

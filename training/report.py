@@ -1,6 +1,7 @@
-"""Measures the pair under models/demo and writes its model card, models/demo/README.md.
+"""Measures the models under models/demo and writes their card, models/demo/README.md.
 
-Losses come from the training code on the rounded weights; acceptance and texts from the reference pass of golden.py.
+Losses come from the training code on the rounded weights; acceptance and texts from the reference passes of golden.py and
+golden_drafters.py. What the card says about the training comes from the training.json beside the weights.
 """
 import json
 import os
@@ -11,6 +12,7 @@ import torch
 
 import data
 import golden
+import golden_drafters
 import sample
 import tokenizer as tok
 import train_target
@@ -36,25 +38,48 @@ def table(head, rows):
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
 
 
-def figures_of_kinds(target, drafter, text):
-    """Greedy acceptance on the first prompts, and how well the confidence head is calibrated there."""
-    rounds, confidence = {kind: [] for kind in tok.KINDS}, []
+def figures_of_kinds(target, drafters, text):
+    """By drafter: greedy rounds by kind on the first prompts, and confidence logits with what became of the drafts."""
+    out = {name: ({kind: [] for kind in tok.KINDS}, []) for name in drafters}
+    taps = sorted({tap for d in drafters.values() for tap in d.taps if tap != "final"}) + ["final"]
+    size, h = max(d.size for d in drafters.values()), target.config["hidden_size"]
     for row in golden.demo_prompts()[:ACCEPTANCE_PROMPTS]:
-        _, counts, logits = golden.speculate_greedily(target, drafter, text.encode(row["prompt"]), ACCEPTANCE_TOKENS)
-        rounds[row["kind"]] += counts
-        # Position k is judged only when all drafts before it were accepted.
-        confidence += [(l[k], k < c) for c, l in zip(counts, logits) for k in range(min(c + 1, drafter.size))]
-    return rounds, confidence
+        prompt = text.encode(row["prompt"])
+        answer, features = target.continue_greedily(prompt, ACCEPTANCE_TOKENS + size + 1, taps)
+        features = dict(zip(taps, np.split(features, features.shape[1] // h, 1)))
+        for name, drafter in drafters.items():
+            mine = np.concatenate([features[tap] for tap in drafter.taps], 1)
+            counts, logits = golden_drafters.speculate_greedily(drafter, ACCEPTANCE_TOKENS, prompt, answer, mine)
+            out[name][0][row["kind"]] += counts
+            # Position k is judged only when all drafts before it were accepted.
+            out[name][1].extend((l[k], k < c) for c, l in zip(counts, logits) if l is not None for k in range(min(c + 1, drafter.size)))
+    return out
+
+
+def joined(rounds):
+    return [c for counts in rounds.values() for c in counts]
 
 
 def acceptance_tables(rounds, size):
-    every = [c for counts in rounds.values() for c in counts]
-    figures = {"all": golden.acceptance_figures(every, size),
-               **{kind: golden.acceptance_figures(counts, size) for kind, counts in rounds.items()}}
+    figures = {"all": golden_drafters.acceptance_figures(joined(rounds), size),
+               **{kind: golden_drafters.acceptance_figures(counts, size) for kind, counts in rounds.items()}}
     rows = [[kind, f["rounds"], f"{f['mean_length']:.2f}", *(f"{x:.2f}" for x in f["unconditional"])] for kind, f in figures.items()]
     conditional = [["all", *(f"{x:.2f}" for x in figures["all"]["conditional"])]]
     numbers = [f"{k}" for k in range(1, size + 1)]
     return table(["kind", "rounds", "mean length", *numbers], rows), table(["given the ones before", *numbers], conditional)
+
+
+def drafter_tables(measured, drafters):
+    """Mean length by kind; share of rounds that accepted at least so many; and the same given the ones before."""
+    figures = {n: golden_drafters.acceptance_figures(joined(measured[n][0]), d.size) for n, d in drafters.items()}
+    size = max(d.size for d in drafters.values())
+    numbers = [f"{k}" for k in range(1, size + 1)]
+    padded = lambda values: [f"{x:.2f}" for x in values] + ["-"] * (size - len(values))
+    mean = lambda counts: f"{1 + np.mean(counts):.2f}"
+    return (table(["drafter", "drafts", "all", *tok.KINDS], [[n, d.size, mean(joined(measured[n][0])), *(mean(c) for c in measured[n][0].values())]
+                                                              for n, d in drafters.items()]),
+            table(["drafter", "rounds", *numbers], [[n, f["rounds"], *padded(f["unconditional"])] for n, f in figures.items()]),
+            table(["given the ones before", *numbers], [[n, *padded(f["conditional"])] for n, f in figures.items()]))
 
 
 def calibration_table(confidence):
@@ -99,30 +124,39 @@ def quote(text):
 def main():
     torch.set_num_threads(1)
     losses = train_target.heldout_losses(sample.load_target(DEMO / "target"), LOSS_TOKENS)
-    text, target, drafter = golden.load_pair("demo", np.float32)
-    info = {m: json.loads((HERE / f"work/{m}/export/training.json").read_text()) for m in ("target", "dspark")}
-    rounds, confidence = figures_of_kinds(target, drafter, text)
+    text, target = golden.Text(DEMO / "target"), golden.Target(DEMO / "target", np.float32)
+    drafters = {name: golden_drafters.load("demo", name, target) for name in golden_drafters.present("demo")}
+    info = {m: json.loads((DEMO / m / "training.json").read_text()) for m in ("target", *drafters)}
+    measured = figures_of_kinds(target, drafters, text)
+    drafter, (rounds, confidence) = drafters["dspark"], measured["dspark"]
     overall, conditional = acceptance_tables(rounds, drafter.size)
+    by_kind, by_position, given = drafter_tables(measured, drafters)
     count = lambda part, kind: sum(map(len, data.documents(kind, part)))
     chars = lambda kind: sum(len(r["text"]) if "text" in r else sum(len(m["content"]) for m in r["messages"]) for r in tok.rows(kind, "heldout"))
     # Nats per token tell little across tokenizers, so bits per character stand beside them.
     loss_rows = [[k, count("heldout", k), f"{losses[k]:.3f}", f"{losses[k] / np.log(2) * count('heldout', k) / chars(k):.3f}"] for k in tok.KINDS]
-    parameters = {n: sum(t.size for t in m.tensors.values()) for n, m in (("target", target), ("drafter", drafter))}
+    parameters = {n: f"{sum(t.size for t in m.tensors.values()):,} parameters" for n, m in (("target", target), *drafters.items())}
+    taps = ", ".join(map(str, drafter.taps))
+    others = {"eagle3": f"one layer that reads its own output, features of layers {taps}, {{}} drafts",
+              "medusa": "{} heads of one residual block and an output matrix",
+              "dflash": f"DSpark's backbone without its heads, features of layers {taps}, block {{}}"}
+    other_lines = "".join(f"* `{n}/`: {parameters[n]}; {about.format(drafters[n].size)}. {info[n]['blocks']:,} blocks seen in {info[n]['steps']:,} steps.\n"
+                          for n, about in others.items() if n in drafters)
     c, d = target.config, drafter.config
-    card = f"""# Demo pair: a small Qwen3 target and its DSpark drafter
+    card = f"""# Demo models: a small Qwen3 target and its drafters
 
-Both were trained from nothing on a CPU, for demonstrations and tests of speculative decoding: real text, real acceptance.
+All were trained from nothing on a CPU, for demonstrations and tests of speculative decoding: real text, real acceptance.
 The target writes text that looks like its corpus. It knows nothing, and its answers must not be relied upon.
 
-* `target/`: {parameters['target']:,} parameters; {c['num_hidden_layers']} layers, hidden size {c['hidden_size']}, {c['num_attention_heads']} heads of {c['head_dim']} with {c['num_key_value_heads']} key/value heads,
+* `target/`: {parameters['target']}; {c['num_hidden_layers']} layers, hidden size {c['hidden_size']}, {c['num_attention_heads']} heads of {c['head_dim']} with {c['num_key_value_heads']} key/value heads,
   MLP {c['intermediate_size']}, vocabulary {c['vocab_size']}, tied embeddings, bfloat16. {info['target']['tokens']:,} tokens seen in {info['target']['steps']:,} steps, {info['target']['minutes']:.0f} minutes by the wall clock on two shared cores.
-* `dspark/`: {parameters['drafter']:,} parameters; {d['num_hidden_layers']} layers, block {d['block_size']}, vanilla Markov head of rank {d['markov_rank']}, confidence head, features of layers
-  {', '.join(map(str, d['target_layer_ids']))}. Embedding and head are the target's and not in the file. {info['dspark']['blocks']:,} blocks seen in {info['dspark']['steps']:,} steps, cut from
+* `dspark/`: {parameters['dspark']}; {d['num_hidden_layers']} layers, block {d['block_size']}, vanilla Markov head of rank {d['markov_rank']}, confidence head, features of layers
+  {taps}. Embedding and head are the target's and not in the file. {info['dspark']['blocks']:,} blocks seen in {info['dspark']['steps']:,} steps, cut from
   {info['dspark']['samples']:,} tokens of the target's own samples (half at temperature 0, the rest at 0.7 and 1) and from training text.
-* `prompts.jsonl`: {len(golden.demo_prompts())} prompts from held-out documents.
+{other_lines}* `prompts.jsonl`: {len(golden.demo_prompts())} prompts from held-out documents.
 
-Rebuild everything with `training/run.sh`. It resumes when interrupted. Training is timed by the clock, so a faster machine
-gives a better pair and no two runs give the same bits.
+Rebuild everything with `training/run.sh`. It resumes when interrupted. Target and DSpark are timed by the clock, so a faster machine
+gives a better pair and no two runs give the same bits. {info['target'].get('note', '')}
 
 ## Corpus
 
@@ -134,10 +168,22 @@ About 2 % of the documents of each kind, and of their text, are held out: none o
 On the first {LOSS_TOKENS:,} held-out tokens of a shuffled order (fewer where the kind has fewer), rows of {train_target.LENGTH} tokens, after rounding to bfloat16.
 
 {table(["kind", "held-out tokens", "nats per token", "bits per character"], loss_rows)}
-## Acceptance
+## Acceptance by drafter
 
-Greedy decoding of {ACCEPTANCE_TOKENS} tokens for the first {ACCEPTANCE_PROMPTS} prompts, one chain of {drafter.size} drafts verified in each round, end marks ignored. Mean length counts the
-target's own token: 1 + accepted / rounds. The numbered columns give the share of rounds that accepted at least so many.
+Greedy decoding of {ACCEPTANCE_TOKENS} tokens for the first {ACCEPTANCE_PROMPTS} prompts, one chain of all the drafter's drafts verified in each round, end marks ignored.
+Mean length counts the target's own token: 1 + accepted / rounds. Without its heads DSpark is DFlash; EAGLE-3 and Medusa saw as many
+anchors of the same sequences and texts. What a round costs differs: EAGLE-3 runs its layer once per draft, the others once per round.
+
+Mean length by kind of text:
+
+{by_kind}
+Share of rounds that accepted at least so many drafts:
+
+{by_position}
+Of the rounds that accepted the drafts before, the share that accepted this one:
+
+{given}
+## Acceptance of DSpark
 
 {overall}
 {conditional}
@@ -150,7 +196,7 @@ The confidence head, trained at temperature 1, against what greedy decoding acce
     part = DEMO / "README.md.part"
     part.write_text(card, "utf-8")
     os.replace(part, DEMO / "README.md")
-    print(overall)
+    print(by_kind, by_position, given, sep="\n")
 
 
 if __name__ == "__main__":

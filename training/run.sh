@@ -1,6 +1,7 @@
 #!/bin/sh
-# Rebuilds the demo pair from nothing. Run it again after an interruption: finished stages are skipped and both trainings
-# resume from their checkpoints. TARGET_MINUTES and DRAFTER_MINUTES set the time spent, THREADS the processes.
+# Rebuilds the demo models from nothing. Run it again after an interruption: finished stages are skipped and all trainings
+# resume from their checkpoints. TARGET_MINUTES and DRAFTER_MINUTES set the time spent on the target and on DSpark, BLOCKS what
+# the other drafters see, THREADS the processes.
 set -eu
 cd "$(dirname "$0")"
 python=/usr/bin/python3
@@ -30,8 +31,11 @@ stage tokens $python data.py
 stage target $python train_target.py --threads "$threads" --minutes "${TARGET_MINUTES:-75}"
 stage samples samples
 stage drafter $python train_dspark.py --threads "$threads" --minutes "${DRAFTER_MINUTES:-40}"
+stage drafters $python train_drafters.py --threads "$threads" --blocks "${BLOCKS:-297504}"
 $python install.py
 $python prompts.py
 $python tiny.py
+$python tiny_drafters.py
 $python golden.py --all
+$python golden_drafters.py --all
 $python report.py

@@ -16,6 +16,7 @@ import torch
 
 import data
 import dflash
+import dspark
 import eagle3
 import medusa
 import optim
@@ -25,13 +26,21 @@ import tensorfile
 import tokenizer as tok
 import train_dspark
 
+
+def dspark_module(head):
+    """DSpark with one of its heads, to compare them on equal batches."""
+    return types.SimpleNamespace(config_for=lambda target: dspark.config_for(target, head), names=dspark.names,
+                                 loss=lambda *args: dspark.loss(*args)[0], greedy_drafts=lambda *args: dspark.greedy_drafts(*args)[0])
+
+
 HERE = pathlib.Path(__file__).resolve().parent
 WORK = HERE / "work/drafters"
-KINDS = {"eagle3": (eagle3, eagle3.Eagle3), "medusa": (medusa, medusa.Medusa), "dflash": (dflash, dflash.DFlash)}
+KINDS = {"eagle3": (eagle3, eagle3.Eagle3), "medusa": (medusa, medusa.Medusa), "dflash": (dflash, dflash.DFlash),
+         **{f"dspark_{head}": (dspark_module(head), dspark.DSpark) for head in ("vanilla", "gated", "rnn")}}
 ROWS, ANCHORS, LENGTH = train_dspark.ROWS, train_dspark.ANCHORS, sample.LENGTH
 BLOCKS = 297504
 AHEAD = 7  # tokens that follow every anchor
-TAPS = train_dspark.dspark.TAPS
+TAPS = dspark.TAPS
 ADAM_LR = {"medusa": 0.0005}  # its output matrices are large and begin well
 CHECKPOINT_SECONDS = 600
 EVAL_PREFIX, EVAL_TOKENS, EVAL_ROWS = 48, 64, 3
@@ -45,10 +54,9 @@ class Target:
         self.model, self.samples, self.known = sample.load_target(folder), samples, {}
         self.config, self.embedding = self.model.config, self.model.embedding
 
-    @torch.no_grad()
     def run(self, tokens):
-        states, features = self.model.hidden(tokens, TAPS)
-        return states, torch.cat(features, -1).bfloat16()
+        batch = dspark.run_target(self.model, tokens, None, TAPS)
+        return batch.states, batch.features
 
     def batch(self, indices, texts, anchors):
         """The samples `indices` and then the rows `texts`."""
@@ -61,10 +69,6 @@ class Target:
         tokens, states, features = (torch.cat(column) for column in zip(*parts))
         return types.SimpleNamespace(tokens=tokens, states=states, features=features, anchors=anchors)
 
-    def text_batch(self, tokens, anchors):
-        states, features = self.run(tokens)
-        return types.SimpleNamespace(tokens=tokens, states=states, features=features, anchors=anchors)
-
 
 class Drafter:
     """One drafter with its own optimizer."""
@@ -74,7 +78,7 @@ class Drafter:
         self.model = build(self.module.config_for(target.config))
         self.model.start_from(target.model)
         parameters = self.module.names(self.model)
-        matrix = lambda name: name == "fc.weight" or "_proj" in name or ".linear.weight" in name
+        matrix = lambda name: name.endswith(("fc.weight", "_proj.weight", ".linear.weight"))
         self.optimizer = optim.Pair([p for n, p in parameters.items() if matrix(n)],
                                     [p for n, p in parameters.items() if not matrix(n)], train_dspark.MUON_LR,
                                     ADAM_LR.get(kind, train_dspark.ADAM_LR))
@@ -99,7 +103,7 @@ class Drafter:
         out = {}
         for kind, texts in eval_texts.items():
             anchors = torch.arange(EVAL_PREFIX, EVAL_PREFIX + EVAL_TOKENS).expand(len(texts), -1)
-            drafts = self.module.greedy_drafts(self.model, target, target.text_batch(texts, anchors))
+            drafts = self.module.greedy_drafts(self.model, target, dspark.run_target(target.model, texts, anchors, TAPS))
             truth = torch.stack([texts[:, EVAL_PREFIX + 1 + i:][:, :EVAL_TOKENS] for i in range(drafts.shape[-1])], -1)
             out[kind] = round(mean_length((drafts == truth).long().cumprod(-1).sum(-1).tolist()), 3)
         return out

@@ -34,7 +34,7 @@ def acceptance(model, target, texts):
     """Mean length of a greedy round on texts [rows, EVAL_PREFIX + EVAL_TOKENS + block + 1] that the target wrote greedily."""
     size = model.config["block_size"]
     anchors = torch.arange(EVAL_PREFIX, EVAL_PREFIX + EVAL_TOKENS).expand(len(texts), -1)
-    drafts, _ = dspark.greedy_drafts(model, target, texts, anchors)
+    drafts, _ = dspark.greedy_drafts(model, target, dspark.run_target(target, texts, anchors, model.config["target_layer_ids"]))
     truth = torch.stack([texts[:, EVAL_PREFIX + 1 + i:][:, :EVAL_TOKENS] for i in range(size)], -1)
     accepted = (drafts == truth).long().cumprod(-1).sum(-1)
     rounds = []
@@ -55,7 +55,8 @@ class Trainee(torch.nn.Module):
 
 
 def compute(trainee, tokens, anchors):
-    value, figures = dspark.loss(trainee.drafter, trainee.target, tokens, anchors)
+    batch = dspark.run_target(trainee.target, tokens, anchors, trainee.drafter.config["target_layer_ids"])
+    value, figures = dspark.loss(trainee.drafter, trainee.target, batch)
     return value, list(figures.values())
 
 

@@ -47,7 +47,10 @@ void PrintDecoder(const DecoderConfig& c) {
   Line("layers", "{}, hidden {}, MLP {}", c.num_layers, c.hidden_size, c.intermediate_size);
   Line("attention", "{} heads and {} KV heads of {}", c.num_heads, c.num_kv_heads, c.head_dim);
   Line("vocabulary", "{}, {} head", c.vocab_size, c.tie_embeddings ? "tied" : "own");
-  Line("positions", "{}, rope theta {}", c.max_positions, c.rope_theta);
+  const std::string scaling = c.rope_scaling.factor == 1
+                                  ? ""
+                                  : fmt::format(", llama3 scaling by {}", c.rope_scaling.factor);
+  Line("positions", "{}, rope theta {}{}", c.max_positions, c.rope_theta, scaling);
   const struct {
     const char* name;
     DType dtype;

@@ -29,6 +29,18 @@ constexpr const char* kSubjects[] = {
     "the violin",     "compound interest",  "a transaction log",     "the Roman calendar",
     "a binary tree",  "the speed of light", "a text editor",         "the human heart"};
 
+// Of a tree, the chain of first children, which drafters put the likeliest.
+Draft FirstPath(const Draft& tree) {
+  Draft chain;
+  int32_t last = -1;
+  for (size_t i = 0; i < std::min(tree.tokens.size(), tree.parents.size()); ++i) {
+    if (tree.parents[i] != last) continue;
+    chain.tokens.push_back(tree.tokens[i]);
+    last = static_cast<int32_t>(i);
+  }
+  return chain;
+}
+
 // One prompt that is being continued.
 struct Continuation {
   SequenceSlot slot = 0;
@@ -136,7 +148,8 @@ class SelfTest {
                          .max_tokens = depth,
                          .sampling = &greedy_,
                          .noise = {},
-                         .purpose = NoisePurpose::kTargetGumbel});
+                         .purpose = NoisePurpose::kTargetGumbel,
+                         .max_depth = depth});
       asked.push_back(&c);
     }
     if (queries.empty()) return {};
@@ -146,6 +159,7 @@ class SelfTest {
                                   &drafts));
     for (size_t i = 0; i < asked.size(); ++i) {
       Draft& draft = asked[i]->draft = std::move(drafts[i]);
+      if (!draft.parents.empty()) draft = FirstPath(draft);
       draft.tokens.resize(
           std::min(draft.tokens.size(), static_cast<size_t>(queries[i].max_tokens)));
       const auto is_outside = [&](int32_t token) {

@@ -11,6 +11,7 @@
 #include "engine/check_options.h"
 #include "engine/drafter_self_test.h"
 #include "engine/engine_impl.h"
+#include "engine/same_tokens.h"
 #include "model/architectures.h"
 #include "model/config.h"
 #include "sampling/params.h"
@@ -106,6 +107,9 @@ Status AddDrafterAndCache(bool length_was_given, const Progress& report, EngineP
                                .config = std::move(config)};
   FS_ASSIGN(parts->drafter, MakeDrafter(context));
   options.speculation.method = parts->drafter->info().name;
+  if (const std::string& own = parts->drafter->info().tokenizer; !own.empty()) {
+    FS_TRY(CheckSameTokens(*parts->tokenizer, own));
+  }
   std::ranges::move(parts->drafter->CacheGroups(kv_dtype), std::back_inserter(layout.groups));
   report("cache", 0);
   FS_ASSIGN(const int32_t num_blocks, SizeCache(layout, length_was_given, &options));

@@ -111,7 +111,7 @@ Status BlockDrafter::Observe(Exec& exec, std::span<const CommittedRows> rows, Co
     const Matrix<float> k = projected.ColRange(2 * l * kv_width, kv_width);
     const Matrix<float> v = projected.ColRange((2 * l + 1) * kv_width, kv_width);
     const HeadRows heads{k, w_.layers[static_cast<size_t>(l)].k_norm.span()};
-    NormRopeInPlace(exec, {&heads, 1}, c.norm_eps, positions, rope_);
+    NormAndRotate(exec, {&heads, 1}, c, positions, rope_);
     AppendPaged(exec, k, append, kv.Plane(group_, l, 0));
     AppendPaged(exec, v, append, kv.Plane(group_, l, 1));
   }
@@ -294,8 +294,7 @@ Result<std::unique_ptr<Drafter>> BlockDrafter::Load(const DrafterContext& contex
       MakeBallast(context.exec, config.decoder, context.options.ballast_layers,
                   context.options.ballast_width, drafter->w_.layers[0].qkv.format());
   // The last block may start at the last position that a sequence can have.
-  drafter->rope_ = RopeTable(config.decoder.head_dim, config.decoder.rope_theta,
-                             context.max_model_len + config.block_size + 1);
+  drafter->rope_ = MakeRopeTable(config.decoder, context.max_model_len + config.block_size + 1);
   drafter->group_ = context.first_group;
   drafter->probe_ = probe;
   drafter->info_ = {.name = std::string(method),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/option_map.h"
+#include "model/architectures.h"
 #include "model/config.h"
 #include "speculation/make_internal.h"
 
@@ -17,6 +18,10 @@ constexpr DrafterEntry kDrafters[] = {
     {"none", "one token per step, no speculation", &MakeNone},
     {"ngram", "what followed the last tokens earlier in the same request; needs no weights",
      &MakeNgram},
+    {"suffix", "what followed in the same request and in past outputs of the same tenant",
+     &MakeSuffix},
+    {"draft_model", "a small model of the same vocabulary drafts token by token", &MakeDraftModel},
+    {"medusa", "heads over the target's last state, one for each later token", &MakeMedusa},
     {"dspark", "block drafter over the target's features, from a DSpark checkpoint", &MakeDspark},
     {"dflash", "block drafter whose tokens are drawn each by itself, from a DFlash checkpoint",
      &MakeDflash},
@@ -30,6 +35,7 @@ struct NameOfCheckpoint {
 constexpr NameOfCheckpoint kArchitectures[] = {
     {"Qwen3DSparkModel", "dspark"},
     {"DFlashDraftModel", "dflash"},
+    {"MedusaModel", "medusa"},
 };
 constexpr NameOfCheckpoint kSpeculators[] = {
     {"dspark", "dspark"},
@@ -110,8 +116,16 @@ Result<CheckpointKind> IdentifyCheckpoint(const Json& config, const std::string&
   if (!config.contains("architectures") && dflash != config.end() && dflash->is_object()) {
     return CheckpointKind{"dflash_config", "", "dflash"};
   }
+  // Medusa's own configs name no architecture.
+  if (!config.contains("architectures") && config.contains("medusa_num_heads")) {
+    return CheckpointKind{"medusa_num_heads", "", "medusa"};
+  }
   FS_ASSIGN(const std::string architecture, ReadArchitecture(config, where));
   CheckpointKind kind{"architecture", architecture, MethodOf("architecture", architecture)};
+  const auto is_target = [&](const ArchitectureEntry& e) { return e.name == architecture; };
+  if (kind.method.empty() && std::ranges::any_of(Architectures(), is_target)) {
+    kind.method = "draft_model";
+  }
   if (architecture == "Qwen3DSparkModel" && !HasDsparkHeads(config)) kind.method = "dflash";
   return kind;
 }
@@ -128,6 +142,9 @@ Status WrongCheckpoint(const CheckpointKind& kind, std::string_view method,
   }
   std::vector<std::string> known;
   for (const NameOfCheckpoint& entry : NamesUnder(kind.key)) known.emplace_back(entry.name);
+  if (kind.key == "architecture") {
+    for (const ArchitectureEntry& entry : Architectures()) known.emplace_back(entry.name);
+  }
   return Unsupported(fmt::format("{}: {}, no drafter of this build reads it: {}", where, found,
                                  Expected(kind.value, known)));
 }

@@ -46,11 +46,12 @@ TEST_F(DraftersTest, TheTableHasNamesAndSummaries) {
     EXPECT_FALSE(entry.summary.empty());
     EXPECT_EQ(entry.summary.find('\n'), std::string_view::npos);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"none", "ngram", "dspark", "dflash"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"none", "ngram", "suffix", "draft_model", "medusa",
+                                             "dspark", "dflash"}));
 }
 
 TEST_F(DraftersTest, MakesByName) {
-  for (const char* name : {"none", "ngram"}) {
+  for (const char* name : {"none", "ngram", "suffix"}) {
     const auto made = Make(name);
     ASSERT_TRUE(made.ok()) << made.status().message();
     EXPECT_EQ((*made)->info().name, name);
@@ -78,16 +79,15 @@ TEST_F(DraftersTest, NoneProposesNothing) {
 }
 
 TEST_F(DraftersTest, AnUnknownNameListsTheKnown) {
+  std::string known = "expected auto";
+  for (const DrafterEntry& entry : Drafters()) {
+    known += (&entry == &Drafters().back() ? " or " : ", ") + std::string(entry.name);
+  }
   const Status status = Failure("ngrm");
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(
-      status.message(),
-      "speculation method is \"ngrm\", expected auto, none, ngram, dspark or dflash; did you mean "
-      "ngram?");
-  EXPECT_EQ(Failure("medusa-2").message(),
-            "speculation method is \"medusa-2\", expected auto, none, ngram, dspark or dflash");
-  EXPECT_EQ(Failure("").message(),
-            "speculation method is \"\", expected auto, none, ngram, dspark or dflash");
+  EXPECT_EQ(status.message(), "speculation method is \"ngrm\", " + known + "; did you mean ngram?");
+  EXPECT_EQ(Failure("lookahead").message(), "speculation method is \"lookahead\", " + known);
+  EXPECT_EQ(Failure("").message(), "speculation method is \"\", " + known);
 }
 
 TEST_F(DraftersTest, AutoWithoutACheckpointIsNone) {
@@ -112,8 +112,8 @@ TEST_F(DraftersTest, AutoNamesWhatItCannotRead) {
   EXPECT_EQ(status.message(),
             directory +
                 "/config.json: architecture is \"Qwen3DSparkModle\", no drafter of "
-                "this build reads it: expected Qwen3DSparkModel or DFlashDraftModel; did you mean "
-                "Qwen3DSparkModel?");
+                "this build reads it: expected Qwen3DSparkModel, DFlashDraftModel, MedusaModel, "
+                "Qwen3ForCausalLM or LlamaForCausalLM; did you mean Qwen3DSparkModel?");
   EXPECT_EQ(Failure("auto", "/nonexistent/drafter").code(), StatusCode::kNotFound);
   EXPECT_NE(Failure("auto", Checkpoint("{")).message().find("is not valid JSON"),
             std::string::npos);

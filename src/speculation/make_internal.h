@@ -13,6 +13,9 @@ namespace firesteel {
 
 Result<std::unique_ptr<Drafter>> MakeNone(const DrafterContext& context);
 Result<std::unique_ptr<Drafter>> MakeNgram(const DrafterContext& context);
+Result<std::unique_ptr<Drafter>> MakeSuffix(const DrafterContext& context);
+Result<std::unique_ptr<Drafter>> MakeDraftModel(const DrafterContext& context);
+Result<std::unique_ptr<Drafter>> MakeMedusa(const DrafterContext& context);
 Result<std::unique_ptr<Drafter>> MakeDspark(const DrafterContext& context);
 Result<std::unique_ptr<Drafter>> MakeDflash(const DrafterContext& context);
 
