@@ -25,6 +25,10 @@ constexpr DrafterEntry kDrafters[] = {
     {"dspark", "block drafter over the target's features, from a DSpark checkpoint", &MakeDspark},
     {"dflash", "block drafter whose tokens are drawn each by itself, from a DFlash checkpoint",
      &MakeDflash},
+    {"eagle", "one layer that continues the target's last hidden state, from an EAGLE checkpoint",
+     &MakeEagle},
+    {"eagle3", "one layer over several of the target's features, from an EAGLE-3 checkpoint",
+     &MakeEagle3},
 };
 
 // Which drafter reads a checkpoint, by what its config.json calls itself.
@@ -36,10 +40,18 @@ constexpr NameOfCheckpoint kArchitectures[] = {
     {"Qwen3DSparkModel", "dspark"},
     {"DFlashDraftModel", "dflash"},
     {"MedusaModel", "medusa"},
+    {"EagleLlamaForCausalLM", "eagle"},
+    {"LlamaForCausalLMEagle", "eagle"},
+    {"Qwen3Eagle3Model", "eagle3"},
+    {"LlamaForCausalLMEagle3", "eagle3"},
+    {"Eagle3LlamaForCausalLM", "eagle3"},
+    {"Eagle3Speculator", "eagle3"},
+    {"Eagle3DraftModel", "eagle3"},
 };
 constexpr NameOfCheckpoint kSpeculators[] = {
     {"dspark", "dspark"},
     {"dflash", "dflash"},
+    {"eagle3", "eagle3"},
 };
 
 // The names of a table for a message, and the one that was perhaps meant.

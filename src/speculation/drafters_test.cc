@@ -47,7 +47,7 @@ TEST_F(DraftersTest, TheTableHasNamesAndSummaries) {
     EXPECT_EQ(entry.summary.find('\n'), std::string_view::npos);
   }
   EXPECT_EQ(names, (std::vector<std::string>{"none", "ngram", "suffix", "draft_model", "medusa",
-                                             "dspark", "dflash"}));
+                                             "dspark", "dflash", "eagle", "eagle3"}));
 }
 
 TEST_F(DraftersTest, MakesByName) {
@@ -109,11 +109,12 @@ TEST_F(DraftersTest, AutoNamesWhatItCannotRead) {
   const std::string directory = Checkpoint(R"({"architectures": ["Qwen3DSparkModle"]})");
   const Status status = Failure("auto", directory);
   EXPECT_EQ(status.code(), StatusCode::kUnsupported);
-  EXPECT_EQ(status.message(),
-            directory +
-                "/config.json: architecture is \"Qwen3DSparkModle\", no drafter of "
-                "this build reads it: expected Qwen3DSparkModel, DFlashDraftModel, MedusaModel, "
-                "Qwen3ForCausalLM or LlamaForCausalLM; did you mean Qwen3DSparkModel?");
+  EXPECT_TRUE(status.message().starts_with(
+      directory +
+      "/config.json: architecture is \"Qwen3DSparkModle\", no drafter of this build "
+      "reads it: expected Qwen3DSparkModel, "))
+      << status.message();
+  EXPECT_TRUE(status.message().ends_with("; did you mean Qwen3DSparkModel?")) << status.message();
   EXPECT_EQ(Failure("auto", "/nonexistent/drafter").code(), StatusCode::kNotFound);
   EXPECT_NE(Failure("auto", Checkpoint("{")).message().find("is not valid JSON"),
             std::string::npos);

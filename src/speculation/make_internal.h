@@ -18,6 +18,8 @@ Result<std::unique_ptr<Drafter>> MakeDraftModel(const DrafterContext& context);
 Result<std::unique_ptr<Drafter>> MakeMedusa(const DrafterContext& context);
 Result<std::unique_ptr<Drafter>> MakeDspark(const DrafterContext& context);
 Result<std::unique_ptr<Drafter>> MakeDflash(const DrafterContext& context);
+Result<std::unique_ptr<Drafter>> MakeEagle(const DrafterContext& context);
+Result<std::unique_ptr<Drafter>> MakeEagle3(const DrafterContext& context);
 
 // What a drafter's config.json says that it is.
 struct CheckpointKind {
