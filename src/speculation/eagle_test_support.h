@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/test_golden.h"
-#include "speculation/dspark_test_support.h"
+#include "speculation/block_drafter_test_support.h"
 #include "speculation/eagle_internal.h"
 
 namespace firesteel {
