@@ -82,6 +82,27 @@ def drafter_tables(measured, drafters):
             table(["given the ones before", *numbers], [[n, *padded(f["conditional"])] for n, f in figures.items()]))
 
 
+def head_drafters(target):
+    """DSpark's three heads, trained on equal batches for comparison alone; none if they were not trained."""
+    folders = {f"dspark_{head}": HERE / f"work/drafters/dspark_{head}/export" for head in ("vanilla", "gated", "rnn")}
+    return {n: golden_drafters.Block(f, target) for n, f in folders.items()} if all(f.exists() for f in folders.values()) else {}
+
+
+def heads_section(measured, heads):
+    if not heads:
+        return ""
+    info = json.loads((HERE / "work/drafters/dspark_rnn/export/training.json").read_text())
+    by_kind, by_position, given = drafter_tables(measured, heads)
+    return f"""## Acceptance by DSpark's head
+
+The three heads, each with a backbone of its own, after {info['blocks']:,} blocks in {info['steps']:,} steps, the same for all. These drafters are not in the repository.
+
+{by_kind}
+{by_position}
+{given}
+"""
+
+
 def calibration_table(confidence):
     p = np.array([1 / (1 + np.exp(-l)) for l, _ in confidence])
     hit = np.array([h for _, h in confidence])
@@ -127,7 +148,8 @@ def main():
     text, target = golden.Text(DEMO / "target"), golden.Target(DEMO / "target", np.float32)
     drafters = {name: golden_drafters.load("demo", name, target) for name in golden_drafters.present("demo")}
     info = {m: json.loads((DEMO / m / "training.json").read_text()) for m in ("target", *drafters)}
-    measured = figures_of_kinds(target, drafters, text)
+    heads = head_drafters(target)
+    measured = figures_of_kinds(target, {**drafters, **heads}, text)
     drafter, (rounds, confidence) = drafters["dspark"], measured["dspark"]
     overall, conditional = acceptance_tables(rounds, drafter.size)
     by_kind, by_position, given = drafter_tables(measured, drafters)
@@ -171,8 +193,11 @@ On the first {LOSS_TOKENS:,} held-out tokens of a shuffled order (fewer where th
 ## Acceptance by drafter
 
 Greedy decoding of {ACCEPTANCE_TOKENS} tokens for the first {ACCEPTANCE_PROMPTS} prompts, one chain of all the drafter's drafts verified in each round, end marks ignored.
-Mean length counts the target's own token: 1 + accepted / rounds. Without its heads DSpark is DFlash; EAGLE-3 and Medusa saw as many
-anchors of the same sequences and texts. What a round costs differs: EAGLE-3 runs its layer once per draft, the others once per round.
+Mean length counts the target's own token: 1 + accepted / rounds. The list above says how many anchors each saw, all of the same samples and texts. EAGLE-3,
+Medusa and DFlash (DSpark's backbone without its heads) had the same batches and a rate that follows the count of blocks; DSpark had
+batches of its own and a rate by the clock. Losses: DSpark's mixes cross entropy and the distance to the target's distribution,
+EAGLE-3's is cross entropy against that distribution, Medusa's and DFlash's against the tokens. What a round costs differs too:
+EAGLE-3 runs its layer once per draft, the others run once per round.
 
 Mean length by kind of text:
 
@@ -183,7 +208,7 @@ Share of rounds that accepted at least so many drafts:
 Of the rounds that accepted the drafts before, the share that accepted this one:
 
 {given}
-## Acceptance of DSpark
+{heads_section(measured, heads)}## Acceptance of DSpark
 
 {overall}
 {conditional}

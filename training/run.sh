@@ -1,7 +1,7 @@
 #!/bin/sh
 # Rebuilds the demo models from nothing. Run it again after an interruption: finished stages are skipped and all trainings
 # resume from their checkpoints. TARGET_MINUTES and DRAFTER_MINUTES set the time spent on the target and on DSpark, BLOCKS what
-# the other drafters see, THREADS the processes.
+# the other drafters see, HEAD_BLOCKS what DSpark's heads see for their comparison, THREADS the processes.
 set -eu
 cd "$(dirname "$0")"
 python=/usr/bin/python3
@@ -32,6 +32,7 @@ stage target $python train_target.py --threads "$threads" --minutes "${TARGET_MI
 stage samples samples
 stage drafter $python train_dspark.py --threads "$threads" --minutes "${DRAFTER_MINUTES:-40}"
 stage drafters $python train_drafters.py --threads "$threads" --blocks "${BLOCKS:-297504}"
+stage heads $python train_drafters.py --threads "$threads" --blocks "${HEAD_BLOCKS:-99072}" --only dspark_vanilla,dspark_gated,dspark_rnn
 $python install.py
 $python prompts.py
 $python tiny.py
