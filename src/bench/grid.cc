@@ -137,7 +137,7 @@ class GridRunner {
 
   Status MeasureCell(const GridLevel& level, int32_t repeat, const std::string& name,
                      GridCell* cell) {
-    LoadOptions options;
+    LoadGeneratorOptions options;
     options.base_url = cell->server.url;
     options.model = cell->server.model;
     options.max_concurrency = level.concurrency;
