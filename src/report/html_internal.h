@@ -11,6 +11,9 @@
 
 namespace firesteel {
 
+// RenderHtml with the library of a test's choosing; "" for the page of a build without one.
+std::string RenderPage(const Document& document, std::string_view charting_library);
+
 // For text and for attributes in double quotes.
 std::string HtmlEscape(std::string_view text);
 

@@ -28,8 +28,8 @@ std::string ScriptJson(const Json& json) {
 
 class Page {
  public:
-  explicit Page(const Document& document)
-      : document_(document), writer_(document), colors_(document) {}
+  Page(const Document& document, std::string_view library)
+      : document_(document), library_(library), writer_(document), colors_(document) {}
 
   std::string Render() {
     Head();
@@ -64,7 +64,7 @@ class Page {
         HtmlEscape(Words().theme), HtmlEscape(Words().kicker), HtmlEscape(document_.title),
         HtmlEscape(
             fmt::format(fmt::runtime(Words().summary), document_.sources.size(), files.size())));
-    if (!HtmlHasCharts())
+    if (library_.empty())
       out_ += fmt::format("<p class=\"meta\">{}</p>\n", HtmlEscape(Words().no_charts));
     out_ +=
         fmt::format("<nav class=\"toc\" aria-label=\"{}\"><ol>\n", HtmlEscape(Words().contents));
@@ -111,7 +111,7 @@ class Page {
   }
 
   void WriteChart(const Chart& chart) {
-    const bool drawn = HtmlHasCharts() && IsDrawn(chart);
+    const bool drawn = !library_.empty() && IsDrawn(chart);
     if (drawn) charts_.push_back(ChartJson(chart, colors_, document_));
     writer_.WriteFigure(chart, drawn, &out_);
   }
@@ -122,8 +122,8 @@ class Page {
         {"charts", charts_}};
     out_ += fmt::format("<script type=\"application/json\" id=\"report-data\">{}</script>\n",
                         ScriptJson(data));
-    if (HtmlHasCharts()) {
-      for (const std::string_view script : {ChartingLibrary(), ChartScript()}) {
+    if (!library_.empty()) {
+      for (const std::string_view script : {library_, ChartScript()}) {
         out_ += "<script>\n";
         out_ += script;
         out_ += "\n</script>\n";
@@ -135,6 +135,7 @@ class Page {
   }
 
   const Document& document_;
+  const std::string_view library_;
   HtmlWriter writer_;
   ChartColors colors_;
   Json charts_ = Json::array();
@@ -143,7 +144,11 @@ class Page {
 
 }  // namespace
 
-std::string RenderHtml(const Document& document) { return Page(document).Render(); }
+std::string RenderHtml(const Document& document) { return RenderPage(document, ChartingLibrary()); }
+
+std::string RenderPage(const Document& document, std::string_view charting_library) {
+  return Page(document, charting_library).Render();
+}
 
 bool HtmlHasCharts() { return !ChartingLibrary().empty(); }
 

@@ -21,6 +21,18 @@
 
   function colorOf(series) { return series.color < 0 ? 'var(--muted)' : 'var(--s' + (series.color % 8) + ')'; }
 
+  // 1, 2, 5 and their tenfolds around the range; beyond three decades the tenfolds alone.
+  function tens(low, high) {
+    const steps = [];
+    const factors = high / low > 1000 ? [1] : [1, 2, 5];
+    for (let power = Math.floor(Math.log10(low)) - 1; power <= Math.ceil(Math.log10(high)) + 1; power += 1) {
+      for (const factor of factors) steps.push(Number((factor * Math.pow(10, power)).toPrecision(3)));
+    }
+    const first = steps.filter((v) => v <= low * 1.000001).length - 1;
+    const last = steps.findIndex((v) => v >= high * 0.999999);
+    return steps.slice(first, last + 1);
+  }
+
   function axis(spec, values, isX) {
     const log = spec.scale === 'log2' || spec.scale === 'log10';
     const option = {
@@ -42,13 +54,26 @@
     const high = Math.max.apply(null, values);
     if (log) {
       option.logBase = spec.scale === 'log2' ? 2 : 10;
-      // Whole powers at both ends, or a single level would have no extent.
       const base = option.logBase;
-      option.min = low === high ? low / 2 : Math.pow(base, Math.floor(Math.log(low) / Math.log(base) + 1e-9));
-      option.max = low === high ? high * 2 : Math.pow(base, Math.ceil(Math.log(high) / Math.log(base) - 1e-9));
-      // Within less than a decade only two ticks would be left: a linear axis says more.
-      if (!isX && base === 10 && high / low < 10) {
+      if (low === high) {
+        // A single level has no extent of its own.
+        option.min = low / 2;
+        option.max = high * 2;
+      } else if (base === 2) {
+        option.min = Math.pow(2, Math.floor(Math.log2(low) + 1e-9));
+        option.max = Math.pow(2, Math.ceil(Math.log2(high) - 1e-9));
+      } else {
+        const steps = tens(low, high);
+        option.min = steps[0];
+        option.max = steps[steps.length - 1];
+        option.axisLabel.customValues = steps;
+        option.axisTick.customValues = steps;
+        option.splitLine.customValues = steps;
+      }
+      // A narrow range needs no logarithm: from zero on it says more.
+      if (!isX && base === 10 && high / low < 5) {
         option.type = 'value';
+        for (const part of [option.axisLabel, option.axisTick, option.splitLine]) delete part.customValues;
         delete option.logBase; delete option.max;
         option.min = 0;
       }
@@ -150,13 +175,18 @@
     };
   }
 
+  // About, at 12 pixels; Chinese characters are twice as wide.
+  function textWidth(name) {
+    const wide = (name.match(/[\u2e80-\uffff]/g) || []).length;
+    return 6.6 * (name.length - wide) + 12.5 * wide;
+  }
+
   // The library wraps a legend but does not say how far.
   function legendRows(names, width) {
     let rows = 1;
     let used = 0;
     for (const name of names) {
-      const wide = (name.match(/[\u2e80-\uffff]/g) || []).length;
-      const item = 40 + 6.6 * (name.length - wide) + 12.5 * wide;
+      const item = 40 + textWidth(name);
       if (used > 0 && used + item > width - 20) {
         rows += 1;
         used = 0;
@@ -181,10 +211,12 @@
       .filter((v) => typeof v === 'number');
     const names = chart.series.filter((s) => s.owner === undefined).map((s) => s.name);
     const x = axis(chart.x, values('x'), true);
-    const categories = x.type === 'category';
-    if (categories) {
-      Object.assign(x.axisLabel, { interval: 0, hideOverlap: false, overflow: 'break', width: Math.max(34, (width - 90) / x.data.length - 6) });
-      x.nameGap = 42;
+    let wrapped = false;
+    if (x.type === 'category') {
+      const room = Math.max(34, (width - 90) / x.data.length - 6);
+      Object.assign(x.axisLabel, { interval: 0, hideOverlap: false, overflow: 'break', width: room });
+      wrapped = x.data.some((name) => textWidth(name) > room);
+      x.nameGap = wrapped ? 42 : 28;
     }
     const top = names.length > 1 ? 16 + 20 * legendRows(names, width) : 18;
     const series = [].concat.apply([], chart.series.map(drawn));
@@ -195,7 +227,7 @@
       legend: { show: names.length > 1, data: names, top: 2, left: 'center', itemGap: 14,
         itemWidth: chart.series.every((s) => s.kind === 'line' || s.kind === 'band') ? 22 : 11, itemHeight: 9,
         textStyle: { color: 'var(--fg)', fontSize: 12 }, inactiveColor: 'var(--line)', inactiveBorderColor: 'var(--line)' },
-      grid: { left: 62, right: 24, top, bottom: categories ? 60 : 46 },
+      grid: { left: 62, right: 24, top, bottom: wrapped ? 60 : 46 },
       tooltip: tooltip(chart),
       xAxis: x,
       yAxis: axis(chart.y, values('y'), false),
