@@ -16,12 +16,25 @@ namespace {
 constexpr char kDefaultGrid[] = "grids/demo.yaml";
 constexpr char kDefaultOutput[] = "out/grid";
 
-Status Run(const FlagValues& values, bool* ids_equal) {
+Status Run(const FlagValues& values, std::string* complaint) {
   FS_ASSIGN(const GridConfig config,
             ReadGridConfig(values.positional.empty() ? kDefaultGrid : values.positional));
   std::error_code error;
   const std::filesystem::path binary = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return Internal(fmt::format("/proc/self/exe: {}", error.message()));
+
+  GridRun run;
+  run.binary = binary.string();
+  run.output_dir = values.Has("--output") ? values.Text("--output") : kDefaultOutput;
+  FS_TRY(values.ReadSwitch("--restart", &run.restart));
+  bool dry_run = false;
+  FS_TRY(values.ReadSwitch("--dry-run", &dry_run));
+  FS_ASSIGN(const std::string plan, DescribeGrid(config, run));
+  if (dry_run) {
+    fmt::print("{}", plan);
+    return {};
+  }
+  fmt::print(stderr, "{}", plan);
 
   std::atomic<bool> stop = false;
   SignalWatcher signals([&](int times) {
@@ -30,15 +43,15 @@ Status Run(const FlagValues& values, bool* ids_equal) {
     stop = true;
   });
   ProgressBar bar = ProgressBar::ToStderr();
-  GridRun run;
-  run.binary = binary.string();
-  run.output_dir = values.Has("--output") ? values.Text("--output") : kDefaultOutput;
   run.progress = [&](const std::string& phase, double fraction) { bar.Update(phase, fraction); };
   run.stop = &stop;
   FS_ASSIGN(const GridReport report, RunGrid(config, run));
   bar.Finish();
   fmt::print("{}wrote {}/summary.json\n", FormatGridReport(report), run.output_dir);
-  *ids_equal = report.AllIdsEqual();
+  if (!report.AllIdsEqual())
+    *complaint = "output ids differ between cells, see the lines above";
+  else if (!report.failures.empty())
+    *complaint = fmt::format("{} failures, see the lines above", report.failures.size());
   return {};
 }
 
@@ -52,7 +65,15 @@ CommandSpec BenchGridCommandSpec() {
           "their outputs agree",
       .positional = "FILE",
       .positional_help = fmt::format("what to compare, as YAML [default: {}]", kDefaultGrid),
-      .flags = {{"--output", FlagKind::kValue, "DIR", kDefaultOutput, "where results go", {"-o"}}},
+      .flags = {{"--output",
+                 FlagKind::kValue,
+                 "DIR",
+                 kDefaultOutput,
+                 "where results go; what is there already is not measured again",
+                 {"-o"}},
+                {"--dry-run", FlagKind::kSwitch, "", "", "print what would be measured, and stop"},
+                {"--restart", FlagKind::kSwitch, "", "",
+                 "set former results aside and measure all of it"}},
       .has_config = false};
 }
 
@@ -60,12 +81,11 @@ int BenchGridCommand(const std::vector<std::string>& args) {
   const CommandSpec command = BenchGridCommandSpec();
   FlagValues values;
   if (const auto exit_code = BeginCommand(command, args, &values)) return *exit_code;
-  bool ids_equal = false;
-  const Status status = Run(values, &ids_equal);
+  std::string complaint;
+  const Status status = Run(values, &complaint);
   if (!status.ok()) return FinishCommand(command, status);
-  if (ids_equal) return kExitOk;
-  fmt::print(stderr,
-             "firesteel bench grid: output ids differ between cells, see the lines above\n");
+  if (complaint.empty()) return kExitOk;
+  fmt::print(stderr, "firesteel bench grid: {}\n", complaint);
   return kExitFailed;
 }
 
