@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 GridConfig Config() {
   GridConfig config;
-  config.configurations = {{.name = "a"}, {.name = "b"}};
+  config.configurations = {{.name = "a"}, {.name = "b", .flags = {"--spec-method", "ngram"}}};
   config.scenarios = {
       {.name = "x", .prompts = "p", .levels = {{.concurrency = 1}, {.concurrency = 8}}},
       {.name = "y", .prompts = "p", .levels = {{.concurrency = 4}}}};

@@ -55,24 +55,10 @@ Json OrNull(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-Json RequestJson(const RequestRecord& record) {
-  std::vector<double> itl;
-  record.AppendItl(&itl);
-  Json json;
-  json["id"] = record.prompt_id;
-  json["http_status"] = record.http_status;
-  json["error"] = record.error;
-  json["finish_reason"] = record.finish_reason;
-  json["input_len"] = OrNull(record.prompt_tokens);
-  json["cached_len"] = OrNull(record.cached_tokens);
-  json["output_len"] = record.OutputTokens();
-  json["ttft"] = OrNull(record.Ttft());
-  json["tpot"] = OrNull(record.Tpot());
-  json["e2el"] = OrNull(record.E2e());
-  json["itls"] = itl;
-  json["token_ids"] = OrNull(record.token_ids);
-  json["text"] = record.text;
-  return json;
+int64_t FirstSendNs(const std::vector<RequestRecord>& records) {
+  int64_t first = records.empty() ? 0 : records.front().send_ns;
+  for (const RequestRecord& record : records) first = std::min(first, record.send_ns);
+  return first;
 }
 
 std::string UtcNow() {
@@ -195,7 +181,10 @@ Json ServeResultJson(const LoadOptions& options, const LoadResult& result, const
   json["notes"] = result.notes;
   if (detailed) {
     Json requests = Json::array();
-    for (const RequestRecord& record : result.records) requests.push_back(RequestJson(record));
+    const int64_t origin_ns = FirstSendNs(result.records);
+    for (const RequestRecord& record : result.records) {
+      requests.push_back(RequestRecordJson(record, origin_ns));
+    }
     json["requests"] = std::move(requests);
   }
   return json;

@@ -7,6 +7,22 @@
 #include "base/check.h"
 
 namespace firesteel {
+namespace {
+
+constexpr double kZ95 = 1.959963984540054;
+
+// Ranks around the 99th percentile that the true one lies between with 95 %, by the normal
+// approximation of the binomial; nullopt when the upper one is beyond the largest sample.
+std::optional<std::pair<double, double>> P99Interval(std::span<const double> sorted) {
+  const double n = static_cast<double>(sorted.size());
+  const double half = kZ95 * std::sqrt(n * 0.99 * 0.01);
+  const double below = std::floor(n * 0.99 - half);
+  const double above = std::ceil(n * 0.99 + half);
+  if (below < 1 || above > n) return std::nullopt;
+  return std::pair(sorted[static_cast<size_t>(below) - 1], sorted[static_cast<size_t>(above) - 1]);
+}
+
+}  // namespace
 
 double Percentile(std::span<const double> sorted, double percent) {
   FS_CHECK(!sorted.empty() && percent >= 0 && percent <= 100);
@@ -29,8 +45,16 @@ Statistics Summarize(std::vector<double> samples) {
   s.min = samples.front();
   s.max = samples.back();
   s.median = Percentile(samples, 50);
+  s.p75 = Percentile(samples, 75);
+  s.p90 = Percentile(samples, 90);
   s.p95 = Percentile(samples, 95);
   s.p99 = Percentile(samples, 99);
+  s.p999 = Percentile(samples, 99.9);
+  if (samples.size() >= 2) {
+    const double half = kZ95 * std::sqrt(squares / (n - 1) / n);
+    s.ci95_mean = std::pair(s.mean - half, s.mean + half);
+  }
+  s.ci95_p99 = P99Interval(samples);
   return s;
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace firesteel {
@@ -21,6 +22,13 @@ struct Statistics {
   double min = 0;
   double max = 0;
   double std = 0;
+  double p75 = 0;
+  double p90 = 0;
+  double p999 = 0;
+  // 95 % intervals: of the mean by the normal approximation, of P99 by order statistics; nullopt
+  // where there are too few samples for one.
+  std::optional<std::pair<double, double>> ci95_mean = {};
+  std::optional<std::pair<double, double>> ci95_p99 = {};
 };
 
 Statistics Summarize(std::vector<double> samples);

@@ -1,0 +1,172 @@
+// Files that `firesteel bench serve` and `firesteel bench grid` write.
+#include <fmt/format.h>
+
+#include "analysis/import_internal.h"
+
+namespace firesteel {
+namespace {
+
+constexpr double kMsPerSecond = 1000;
+
+std::optional<double> Number(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  if (it == object.end() || !it->is_number()) return std::nullopt;
+  return it->get<double>();
+}
+
+std::optional<int64_t> Integer(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  if (it == object.end() || !it->is_number_integer()) return std::nullopt;
+  return it->get<int64_t>();
+}
+
+std::optional<int32_t> Level(const Json& object, const char* key) {
+  const auto value = Integer(object, key);
+  if (!value || *value < 0 || *value > 1'000'000) return std::nullopt;
+  return static_cast<int32_t>(*value);
+}
+
+void ReadRequests(const Json& object, Run* run) {
+  const auto requests = object.find("requests");
+  if (requests == object.end() || !requests->is_array()) return;
+  for (const Json& request : *requests) {
+    if (!request.is_object() || !ToolText(request, "error").empty()) continue;
+    const auto add = [&](const char* key, std::vector<double>* out, double scale) {
+      if (const auto value = Number(request, key)) out->push_back(*value * scale);
+    };
+    add("ttft", &run->samples.ttft, kMsPerSecond);
+    add("tpot", &run->samples.tpot, kMsPerSecond);
+    add("e2el", &run->samples.e2e, kMsPerSecond);
+    add("output_len", &run->samples.output_lengths, 1);
+    const auto itls = request.find("itls");
+    if (itls == request.end() || !itls->is_array()) continue;
+    for (const Json& gap : *itls) {
+      if (gap.is_number()) run->samples.itl.push_back(gap.get<double>() * kMsPerSecond);
+    }
+  }
+}
+
+void ReadSpeculation(const Json& object, Run* run) {
+  const auto drafts = Number(object, "spec_decode_num_drafts");
+  const auto drafted = Number(object, "spec_decode_draft_tokens");
+  const auto accepted = Number(object, "spec_decode_accepted_tokens");
+  // From the counters, so that a rate kept as a share and one kept in per cent read the same.
+  run->measures.Set(Metric::kAcceptRate, std::nullopt);
+  if (drafts && drafted && accepted && *drafts > 0 && *drafted > 0) {
+    run->measures.Set(Metric::kAcceptRate, 100 * *accepted / *drafted);
+    run->measures.Set(Metric::kAcceptLength, 1 + *accepted / *drafts);
+    run->tokens_per_draft = *drafted / *drafts;
+  } else {
+    run->measures.Set(Metric::kAcceptLength, std::nullopt);
+  }
+  const auto positions = object.find("spec_decode_per_position_acceptance_rates");
+  if (positions != object.end() && positions->is_array()) {
+    for (const Json& rate : *positions) {
+      if (rate.is_number()) run->acceptance_per_position.push_back(rate.get<double>());
+    }
+  }
+}
+
+}  // namespace
+
+bool IsOwnRun(const Json& object) {
+  return object.is_object() && object.contains("output_count_basis") &&
+         object.contains("itl_basis");
+}
+
+bool IsSummaryCell(const Json& object) {
+  return object.is_object() && object.contains("method") && object.contains("concurrency") &&
+         object.contains("output_tokens_per_s");
+}
+
+Status ImportOwnRun(const Json& object, const RunOrigin& origin, Results* results) {
+  Run run;
+  run.id = NextRunId(*results);
+  run.origins = {origin};
+  run.origins.front().format = ResultFormat::kNative;
+  run.raw = object;
+  Configuration& configuration = run.configuration;
+  configuration.name = ToolText(object, "configuration");
+  configuration.method = ToolText(object, "spec_method");
+  configuration.spec_tokens = Level(object, "spec_tokens");
+  configuration.engine = "firesteel";
+  if (configuration.method == "none") configuration.spec_tokens = 0;
+  if (configuration.name.empty()) configuration.name = configuration.method;
+  if (configuration.name.empty()) configuration.name = "firesteel";
+  run.scenario = ToolText(object, "scenario");
+  if (run.scenario.empty()) run.scenario = ToolText(object, "model_id");
+  run.concurrency = Level(object, "max_concurrency").value_or(0);
+  run.repeat = Level(object, "repeat").value_or(1);
+  RunWork& work = run.work;
+  work.prompts = Integer(object, "num_prompts");
+  work.completed = Integer(object, "completed");
+  work.failed = Integer(object, "failed");
+  work.input_tokens = Integer(object, "total_input_tokens");
+  work.output_tokens = Integer(object, "total_output_tokens");
+  work.count_basis = ToolText(object, "output_count_basis");
+  const auto cached = Number(object, "total_cached_tokens");
+  if (cached && work.input_tokens && *work.input_tokens > 0)
+    work.cached_share = *cached / static_cast<double>(*work.input_tokens);
+  const std::string where =
+      origin.line > 0 ? fmt::format("{}:{}", origin.file, origin.line) : origin.file;
+  FS_TRY(ReadMeasures(object, where, &run));
+  ReadSpeculation(object, &run);
+  const auto target = Number(object, "target_step_bytes");
+  const auto draft = Number(object, "draft_pass_bytes");
+  if (target && draft && *target > 0 && *draft > 0) run.step_cost_share = *draft / *target;
+  run.ballast = Number(object, "ballast_bytes").value_or(0) > 0;
+  if (ToolText(object, "itl_basis") == "chunk")
+    run.measures.Set(Metric::kMeanIcl, run.measures.Get(Metric::kMeanItl));
+  ReadRequests(object, &run);
+  CampaignOf(run.campaign, results);
+  results->runs.push_back(std::move(run));
+  return {};
+}
+
+Status ImportSummaryCell(const Json& object, const RunOrigin& origin, Results* results) {
+  Run run;
+  run.id = NextRunId(*results);
+  run.origins = {origin};
+  run.origins.front().format = ResultFormat::kSummary;
+  run.raw = object;
+  const std::string where =
+      origin.line > 0 ? fmt::format("{}:{}", origin.file, origin.line) : origin.file;
+  const auto level = Level(object, "concurrency");
+  if (!level) {
+    return InvalidArgument(fmt::format("{}: concurrency is {}, expected an integer from 0", where,
+                                       DumpJson(object["concurrency"])));
+  }
+  run.concurrency = *level;
+  run.scenario = ToolText(object, "model");
+  run.configuration.engine = "firesteel";
+  run.configuration.method = ToolText(object, "method");
+  run.configuration.name = run.configuration.method;
+  run.configuration.spec_tokens = Level(object, "spec_tokens");
+  if (run.configuration.method == "none") run.configuration.spec_tokens = 0;
+  FS_ASSIGN(const auto speed, ToolNumber(object, "output_tokens_per_s", where));
+  run.measures.Set(Metric::kOutputThroughput, speed);
+  FS_ASSIGN(const auto length, ToolNumber(object, "acceptance_length", where));
+  run.measures.Set(Metric::kAcceptLength, length);
+  FS_ASSIGN(const auto rate, ToolNumber(object, "acceptance_rate", where));
+  if (rate) run.measures.Set(Metric::kAcceptRate, 100 * *rate);
+  const auto latency = [&](const char* key, Metric mean, Metric p99) -> Status {
+    const auto it = object.find(key);
+    if (it == object.end() || !it->is_object()) return {};
+    FS_ASSIGN(const auto m, ToolNumber(*it, "mean", where));
+    FS_ASSIGN(const auto p, ToolNumber(*it, "p99", where));
+    run.measures.Set(mean, m);
+    run.measures.Set(p99, p);
+    return {};
+  };
+  FS_TRY(latency("ttft_ms", Metric::kMeanTtft, Metric::kP99Ttft));
+  FS_TRY(latency("tpot_ms", Metric::kMeanTpot, Metric::kP99Tpot));
+  const auto equal = object.find("ids_equal");
+  if (equal != object.end() && equal->is_boolean()) run.ids_equal = equal->get<bool>();
+  if (run.ids_equal == false) run.void_reasons.emplace_back("ids_equal is false");
+  run.notes.emplace_back("median over the repeats of a grid");
+  CampaignOf(run.campaign, results);
+  results->runs.push_back(std::move(run));
+  return {};
+}
+
+}  // namespace firesteel
