@@ -177,7 +177,37 @@ Status ParseExclusions(const Json& document, const std::string& where, GridConfi
   return {};
 }
 
+// A number, or {per_concurrency: 2, min: 16}.
+Status ParseWarmups(const Json& document, const std::string& where, GridConfig* config) {
+  const auto warmups = document.find("warmups");
+  if (warmups == document.end() || !warmups->is_object()) {
+    FS_ASSIGN(const int64_t count, GridInt(document, "warmups", config->warmups, 0, 10'000, where));
+    config->warmups = static_cast<int32_t>(count);
+    return {};
+  }
+  const std::string place = where + ": warmups";
+  FS_TRY(CheckGridKeys(*warmups, {"per_concurrency", "min"}, place));
+  FS_ASSIGN(const int64_t each, RequireInt(*warmups, "per_concurrency", 1, 100, place));
+  FS_ASSIGN(const int64_t least, GridInt(*warmups, "min", 0, 0, 10'000, place));
+  config->warmups_per_concurrency = static_cast<int32_t>(each);
+  config->warmups = static_cast<int32_t>(least);
+  return {};
+}
+
+Status ParseCache(const Json& document, const std::string& where, GridConfig* config) {
+  FS_ASSIGN(const auto cache, GetString(document, "cache", where));
+  if (!cache || *cache == "as-is") return {};
+  if (*cache != "cold")
+    return InvalidArgument(fmt::format("{}: cache is {}, expected cold or as-is", where, *cache));
+  config->cold_cache = true;
+  return {};
+}
+
 }  // namespace
+
+int32_t GridConfig::WarmupsAt(const GridLevel& level) const {
+  return std::max(warmups, warmups_per_concurrency * level.concurrency);
+}
 
 Status CheckGridKeys(const Json& object, const std::vector<std::string>& known,
                      const std::string& where) {
@@ -226,8 +256,9 @@ Result<std::string> GridName(const Json& object, const std::string& where) {
 
 Result<GridConfig> ParseGridConfig(const Json& document, const std::string& where) {
   std::vector<std::string> known = GridScenarioKeys();
-  known.insert(known.end(), {"model", "server", "configurations", "scenarios", "exclude", "repeats",
-                             "warmups", "seed", "start_timeout_s", "min_window_s"});
+  known.insert(known.end(),
+               {"model", "server", "configurations", "scenarios", "exclude", "repeats", "warmups",
+                "seed", "start_timeout_s", "min_window_s", "cache", "tokenizer"});
   FS_TRY(CheckGridKeys(document, known, where));
   GridConfig config;
   FS_ASSIGN(const std::optional<std::string> model, GetString(document, "model", where));
@@ -239,7 +270,10 @@ Result<GridConfig> ParseGridConfig(const Json& document, const std::string& wher
   FS_ASSIGN(config.configurations, ParseConfigurations(document, where));
   FS_TRY(ParseExclusions(document, where, &config));
   FS_ASSIGN(const int64_t repeats, GridInt(document, "repeats", config.repeats, 1, 1000, where));
-  FS_ASSIGN(const int64_t warmups, GridInt(document, "warmups", config.warmups, 0, 10'000, where));
+  FS_TRY(ParseWarmups(document, where, &config));
+  FS_TRY(ParseCache(document, where, &config));
+  FS_ASSIGN(const auto tokenizer, GetString(document, "tokenizer", where));
+  config.tokenizer = tokenizer.value_or("");
   FS_ASSIGN(const int64_t seed,
             GridInt(document, "seed", static_cast<int64_t>(config.seed), 0, INT64_MAX, where));
   FS_ASSIGN(config.start_timeout_s,
@@ -247,7 +281,6 @@ Result<GridConfig> ParseGridConfig(const Json& document, const std::string& wher
   FS_ASSIGN(config.min_window_s,
             GridDouble(document, "min_window_s", config.min_window_s, 0, 86'400, where));
   config.repeats = static_cast<int32_t>(repeats);
-  config.warmups = static_cast<int32_t>(warmups);
   config.seed = static_cast<uint64_t>(seed);
   return config;
 }

@@ -23,6 +23,7 @@ struct GridScenario {
   std::string name = {};     // "" when the file has one scenario only
   std::string prompts = {};  // a file, see workload.h; "" with a random data set
   // Random data set: lengths are uniform from range_ratio * bound to the bound, by SGLang's rule.
+  // The file's `lengths: bound` makes them the bounds, `lengths: mean` their halves.
   int32_t random_input_len = 0;
   int32_t random_output_len = 0;
   double random_range_ratio = 0;
@@ -65,12 +66,19 @@ struct GridConfig {
   std::vector<GridConfiguration> configurations;  // the first is what the others are compared with
   std::vector<GridScenario> scenarios;
   std::vector<GridExclusion> exclusions;
-  int32_t repeats = 1;            // configurations alternate within each
-  int32_t warmups = 1;            // requests before the measured ones of each cell
-  uint64_t seed = 42;             // of random data sets
+  int32_t repeats = 1;  // configurations alternate within each
+  // Requests before the measured ones of each cell: so many, and so many for each client if that is
+  // more.
+  int32_t warmups = 1;
+  int32_t warmups_per_concurrency = 0;
+  bool cold_cache = false;     // drop each server's prefix cache before every cell
+  std::string tokenizer = {};  // folder with the model's, for random data sets; "": the model's own
+  uint64_t seed = 42;          // of random data sets
   int64_t start_timeout_s = 300;  // from starting a server to its first healthy answer
   // Below it a run's steady part is too short to be trusted; reports list a value that is not 30.
   double min_window_s = 30;
+
+  int32_t WarmupsAt(const GridLevel& level) const;
 };
 
 // kInvalidArgument names `where`, the key, what was found and expected; unknown keys get a

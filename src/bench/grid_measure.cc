@@ -80,7 +80,7 @@ Result<Json> MeasureGridCell(const GridConfig& config, const PlannedCell& cell,
   options.api_key = server.api_key();
   options.max_concurrency = level.concurrency;
   options.output_len = scenario.max_tokens;
-  options.num_warmups = config.warmups;
+  options.num_warmups = config.WarmupsAt(level);
   options.extra_body = scenario.request;
   const LoadProgress on_progress = [&](size_t finished, size_t total, size_t) {
     if (progress) progress(static_cast<double>(finished) / static_cast<double>(total));
@@ -102,7 +102,7 @@ Result<Json> MeasureGridCell(const GridConfig& config, const PlannedCell& cell,
   AddServer(server, &json);
   if (configuration.gpus) json["gpus"] = *configuration.gpus;
   if (!configuration.tags.empty()) json["tags"] = configuration.tags;
-  json["num_warmups"] = config.warmups;
+  json["num_warmups"] = options.num_warmups;
   json["max_tokens"] = scenario.max_tokens;
   json["min_window_s"] = config.min_window_s;
   json["work_fingerprint"] = cell.work;

@@ -48,7 +48,7 @@ std::string WorkOf(const GridConfig& config, const GridScenario& scenario, const
                    const std::string& prompts) {
   return GridHash({prompts, std::to_string(level.concurrency), std::to_string(level.num_prompts),
                    std::to_string(scenario.max_tokens), DumpJson(scenario.request),
-                   std::to_string(config.warmups)});
+                   std::to_string(config.WarmupsAt(level)), config.cold_cache ? "cold" : ""});
 }
 
 // 0, 1, 2 … or, in reversed rounds, … 2, 1, 0.

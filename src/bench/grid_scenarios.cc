@@ -86,6 +86,22 @@ Status CheckCounts(const Json& document, const std::string& where) {
   return CheckGridKeys(*counts, {known.begin(), known.end()}, where + ": num_prompts");
 }
 
+// One length instead of a range: `bound` or half of it, which is the mean of lengths from 1.
+Status FixLengths(const Json& document, const std::string& where, GridScenario* scenario) {
+  FS_ASSIGN(const auto lengths, GetString(document, "lengths", where));
+  if (!lengths || *lengths == "uniform") return {};
+  if (*lengths != "bound" && *lengths != "mean") {
+    return InvalidArgument(
+        fmt::format("{}: lengths is {}, expected uniform, bound or mean", where, *lengths));
+  }
+  if (*lengths == "mean") {
+    scenario->random_input_len = (scenario->random_input_len + 1) / 2;
+    scenario->random_output_len = (scenario->random_output_len + 1) / 2;
+  }
+  scenario->random_range_ratio = 1;
+  return {};
+}
+
 Status ParseWork(const Json& document, const std::string& where, GridScenario* scenario) {
   FS_ASSIGN(const std::optional<std::string> prompts, GetString(document, "prompts", where));
   const bool random = document.contains("random_input_len");
@@ -97,7 +113,7 @@ Status ParseWork(const Json& document, const std::string& where, GridScenario* s
     if (!prompts || prompts->empty())
       return InvalidArgument(fmt::format("{}: prompts is missing, expected a file", where));
     scenario->prompts = *prompts;
-    for (const char* key : {"random_output_len", "random_range_ratio"}) {
+    for (const char* key : {"random_output_len", "random_range_ratio", "lengths"}) {
       if (document.contains(key))
         return InvalidArgument(fmt::format("{}: holds {} without random_input_len", where, key));
     }
@@ -116,7 +132,7 @@ Status ParseWork(const Json& document, const std::string& where, GridScenario* s
             GridDouble(document, "random_range_ratio", 0, 0, 1, where));
   scenario->random_input_len = static_cast<int32_t>(in);
   scenario->random_output_len = static_cast<int32_t>(out);
-  return {};
+  return FixLengths(document, where, scenario);
 }
 
 Result<GridScenario> ParseScenario(const Json& document, const std::string& where) {
@@ -169,8 +185,11 @@ Result<std::vector<GridScenario>> ParseGridScenarios(const Json& document,
     Json merged = item;
     const bool has_work = item.contains("prompts") || item.contains("random_input_len");
     for (const std::string& key : GridScenarioKeys()) {
-      const bool is_work = key == "prompts" || key.starts_with("random_") || key == "max_tokens";
-      if (document.contains(key) && !merged.contains(key) && !(is_work && has_work))
+      const bool is_work =
+          key == "prompts" || key.starts_with("random_") || key == "lengths" || key == "max_tokens";
+      // How lengths are taken may be said once for all random scenarios.
+      const bool shared = key == "lengths" && item.contains("random_input_len");
+      if (document.contains(key) && !merged.contains(key) && (shared || !(is_work && has_work)))
         merged[key] = document[key];
     }
     if (item.contains("num_prompts")) FS_TRY(CheckCounts(merged, place));

@@ -68,6 +68,40 @@ TEST(GridConfigTest, TheBundledGridIsValid) {
   EXPECT_EQ(config->scenarios[0].levels[2].concurrency, 32);
 }
 
+TEST(GridConfigTest, TheFieldGridsAreThoseOfTheReports) {
+  const auto config = ReadGridConfig(FIRESTEEL_SOURCE_DIR "/grids/field-grid.yaml");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  ASSERT_EQ(config->scenarios.size(), 9u);
+  EXPECT_EQ(config->seed, 42u);
+  // 32 prompts below 8 clients, 16 a client from there to 32, 8 a client from 64 on.
+  for (const GridScenario& scenario : config->scenarios) {
+    EXPECT_EQ(scenario.random_range_ratio, 0) << scenario.name;
+    for (const GridLevel& level : scenario.levels) {
+      const int32_t c = level.concurrency;
+      EXPECT_EQ(level.num_prompts, c < 8 ? 32 : c <= 32 ? 16 * c : 8 * c) << scenario.name << c;
+    }
+  }
+  const auto second = ReadGridConfig(FIRESTEEL_SOURCE_DIR "/grids/field-grid-v2.yaml");
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  ASSERT_EQ(second->scenarios.size(), 9u);
+  EXPECT_EQ(second->repeats, 3);
+  EXPECT_EQ(second->min_window_s, 60);
+  EXPECT_TRUE(second->cold_cache);
+  for (size_t i = 0; i < 9; ++i) {
+    const GridScenario& scenario = second->scenarios[i];
+    EXPECT_EQ(scenario.name, config->scenarios[i].name);
+    EXPECT_EQ(scenario.random_input_len, config->scenarios[i].random_input_len);
+    EXPECT_EQ(scenario.random_output_len, config->scenarios[i].random_output_len);
+    EXPECT_EQ(scenario.random_range_ratio, 1);
+    ASSERT_EQ(scenario.levels.size(), 9u);
+    EXPECT_EQ(scenario.levels[0].num_prompts, 300);
+    EXPECT_EQ(scenario.levels[8].num_prompts, 1280);
+    EXPECT_EQ(second->WarmupsAt(scenario.levels[0]), 16);
+    EXPECT_EQ(second->WarmupsAt(scenario.levels[8]), 256);
+  }
+  EXPECT_TRUE(ReadGridConfig(FIRESTEEL_SOURCE_DIR "/grids/inferencex.yaml").ok());
+}
+
 TEST(GridConfigTest, MessagesNameKeyFoundAndExpected) {
   const std::string rest = "prompts: p\nconcurrency: [1]\nconfigurations: [{name: a}]\n";
   const struct {
@@ -112,6 +146,10 @@ TEST(GridConfigTest, MessagesNameKeyFoundAndExpected) {
       {rest + "exclude: [{scenario: x}]", "exclude[0]: scenario is x, which the grid has not"},
       {rest + "exclude: [{}]", "exclude[0]: is empty"},
       {rest + "min_window_s: -1", "min_window_s is -1, expected a number from 0"},
+      {rest + "warmups: {min: 3}", "warmups: per_concurrency is missing"},
+      {rest + "cache: hot", "cache is hot, expected cold or as-is"},
+      {rest + "scenarios: [{name: s, random_input_len: 4, random_output_len: 4, lengths: long}]",
+       "lengths is long, expected uniform, bound or mean"},
       {"prompts: p\nconcurrency: [1]\nconfigurations: [{name: a, command: x}]",
        "configurations[0]: url is missing"},
       {"prompts: p\nconcurrency: [1]\nconfigurations: [{name: a, url: ftp}]", "url is \"ftp\""},

@@ -11,6 +11,7 @@
 #include "analysis/report.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
+#include "report/html_report.h"
 
 namespace firesteel {
 namespace {
@@ -105,7 +106,13 @@ Status Run(const FlagValues& values, const std::vector<std::string>& paths,
     const std::string file = values.Text("--markdown");
     FS_TRY(WriteFileAtomically(file, RenderMarkdown(document)));
     fmt::print(stderr, "wrote {}\n", file);
-  } else if (exports.empty()) {
+  }
+  if (values.Has("--html")) {
+    const std::string file = values.Text("--html");
+    FS_TRY(WriteFileAtomically(file, RenderHtml(document)));
+    fmt::print(stderr, "wrote {}\n", file);
+  }
+  if (exports.empty() && !values.Has("--markdown") && !values.Has("--html")) {
     fmt::print("{}", RenderMarkdown(document));
   }
   for (const FailCondition& condition : conditions) {
@@ -127,6 +134,8 @@ CommandSpec ReportCommandSpec() {
       .positional_help = "result files, or directories searched for *.json and *.jsonl",
       .flags = {{"--markdown", FlagKind::kValue, "FILE", "the terminal",
                  "write Markdown to a file"},
+                {"--html", FlagKind::kValue, "FILE", "none",
+                 "write one HTML page with charts, which needs no network"},
                 {"--baseline", FlagKind::kValue, "NAME", "the configuration without speculation",
                  "configuration that others are compared with"},
                 {"--lang", FlagKind::kValue, "LANGUAGE", "en", "language of the report: en or zh"},

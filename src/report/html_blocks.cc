@@ -59,7 +59,7 @@ std::string HtmlEscape(std::string_view text) {
 }
 
 HtmlWriter::HtmlWriter(const Document& document)
-    : document_(document), words_(WordsOf(document.language)) {}
+    : document_(document), words_(WordsOf(document.language)), budget_(BudgetOf(document)) {}
 
 // Links to the first run, names all of them.
 std::string HtmlWriter::Linked(const std::string& html, const SourceRefs& refs) const {

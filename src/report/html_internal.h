@@ -17,6 +17,14 @@ std::string RenderPage(const Document& document, std::string_view charting_libra
 // For text and for attributes in double quotes.
 std::string HtmlEscape(std::string_view text);
 
+// A large grid has thousands of distributions: the page stays below a few megabytes by showing
+// fewer points of each.
+struct PageBudget {
+  size_t drawn = 2000;  // points of a series in its chart
+  size_t listed = 60;   // and in the table below it
+};
+PageBudget BudgetOf(const Document& document);
+
 class HtmlWriter {
  public:
   // The document must outlive the writer.
@@ -44,6 +52,7 @@ class HtmlWriter {
 
   const Document& document_;
   const PageText& words_;
+  const PageBudget budget_;
 };
 
 // What the page's script draws of `chart`: points in an order and number it can draw, and one
@@ -55,9 +64,12 @@ class ChartColors {
   std::vector<int32_t> Of(const Chart& chart) const;
 
  private:
+  size_t IndexOf(const std::string& name) const;
+
   std::vector<std::string> names_;
 };
-Json ChartJson(const Chart& chart, const ChartColors& colors, const Document& document);
+Json ChartJson(const Chart& chart, const ChartColors& colors, const PageBudget& budget,
+               const Document& document);
 bool IsDrawn(const Chart& chart);
 
 }  // namespace firesteel

@@ -29,7 +29,11 @@ std::string ScriptJson(const Json& json) {
 class Page {
  public:
   Page(const Document& document, std::string_view library)
-      : document_(document), library_(library), writer_(document), colors_(document) {}
+      : document_(document),
+        library_(library),
+        writer_(document),
+        colors_(document),
+        budget_(BudgetOf(document)) {}
 
   std::string Render() {
     Head();
@@ -112,7 +116,7 @@ class Page {
 
   void WriteChart(const Chart& chart) {
     const bool drawn = !library_.empty() && IsDrawn(chart);
-    if (drawn) charts_.push_back(ChartJson(chart, colors_, document_));
+    if (drawn) charts_.push_back(ChartJson(chart, colors_, budget_, document_));
     writer_.WriteFigure(chart, drawn, &out_);
   }
 
@@ -138,6 +142,7 @@ class Page {
   const std::string_view library_;
   HtmlWriter writer_;
   ChartColors colors_;
+  const PageBudget budget_;
   Json charts_ = Json::array();
   std::string out_;
 };

@@ -102,6 +102,30 @@ TEST(HtmlReportTest, EqualDocumentsGiveEqualPagesOfBoundedSize) {
   }
 }
 
+TEST(HtmlReportTest, ThousandsOfDistributionsStayBelowFiveMegabytes) {
+  Document document = TestDocument(Language::kEnglish);
+  Section section{.id = "many", .title = "Many", .blocks = {}};
+  for (int i = 0; i < 250; ++i) {
+    Chart chart{.id = "ecdf-" + std::to_string(i),
+                .kind = ChartKind::kEcdf,
+                .title = "TPOT",
+                .x = {},
+                .y = {},
+                .series = {}};
+    for (int k = 0; k < 5; ++k) {
+      Series series{.name = "configuration " + std::to_string(k), .points = {}};
+      for (int p = 1; p <= 400; ++p)
+        series.points.push_back({.x = 1.0 / p, .y = p / 400.0, .sources = {1, 2, 3}});
+      chart.series.push_back(std::move(series));
+    }
+    section.blocks.emplace_back(std::move(chart));
+  }
+  document.sections.push_back(std::move(section));
+  const std::string page = RenderHtml(document);
+  EXPECT_LT(page.size(), size_t{5} << 20);
+  EXPECT_EQ(BudgetOf(document).listed, 6u);
+}
+
 TEST(HtmlReportTest, AnEmptyDocumentIsAPage) {
   Document document;
   document.title = "empty";
@@ -140,7 +164,7 @@ TEST(ChartJsonTest, WhatCannotBeDrawnIsLeftOut) {
   series.points[7].y = std::numeric_limits<double>::infinity();
   chart.series.push_back(series);
   Document document;
-  const Json json = ChartJson(chart, ChartColors(document), document);
+  const Json json = ChartJson(chart, ChartColors(document), {}, document);
   const Json& points = json["series"][0]["points"];
   ASSERT_EQ(points.size(), 2000u);
   EXPECT_EQ(points.front()["x"], 1.0);  // no zero on a logarithmic axis

@@ -9,9 +9,6 @@
 namespace firesteel {
 namespace {
 
-// Series of more points are thinned in the table below a chart; the chart itself has them.
-constexpr size_t kListedPoints = 60;
-
 const char* EmphasisClass(Emphasis emphasis) {
   switch (emphasis) {
     case Emphasis::kBest:
@@ -133,7 +130,7 @@ void HtmlWriter::WriteChartData(const Chart& chart, bool open, std::string* out)
       HtmlEscape(words_.run));
   std::string notes;
   for (const Series& series : chart.series) {
-    const std::vector<size_t> kept = Thinned(series.points.size(), kListedPoints);
+    const std::vector<size_t> kept = Thinned(series.points.size(), budget_.listed);
     if (kept.size() < series.points.size()) {
       notes += fmt::format(
           "<p class=\"table-note\">{}: {}</p>\n", HtmlEscape(series.name),

@@ -21,6 +21,14 @@
 
   function colorOf(series) { return series.color < 0 ? 'var(--muted)' : 'var(--s' + (series.color % 8) + ')'; }
 
+  // The next number that looks well at the end of an axis.
+  function above(value) {
+    if (!(value > 0)) return undefined;
+    const power = Math.pow(10, Math.floor(Math.log10(value)));
+    const factor = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((f) => f * power >= value * 1.02);
+    return Number(((factor || 12) * power).toPrecision(3));
+  }
+
   // 1, 2, 5 and their tenfolds around the range; beyond three decades the tenfolds alone.
   function tens(low, high) {
     const steps = [];
@@ -123,19 +131,20 @@
     const option = {
       // A frontier belongs to its points: one entry of the legend shows and hides both.
       name: series.owner === undefined ? series.name : series.owner, z: 2,
-      type: bar ? 'bar' : series.kind === 'points' ? 'scatter' : 'line',
+      type: bar ? 'bar' : series.kind === 'points' && !series.joined ? 'scatter' : 'line',
       symbol: series.color < 0 ? 'none' : SYMBOLS[series.color % 8],
       symbolSize: series.kind === 'points' ? 9 : 7,
       showSymbol: !series.dense, step: series.step ? 'end' : false, animation: false,
-      lineStyle: { color, width: series.color < 0 ? 1.2 : 2, type: DASHES[series.dash || 'solid'] },
+      lineStyle: { color, width: series.color < 0 || series.joined ? 1.2 : 2, type: DASHES[series.dash || 'solid'] },
       areaStyle: series.area ? { color, opacity: 0.14 } : undefined,
       itemStyle: bar ? { color, borderRadius: [2, 2, 0, 0] } : { color, borderColor: color },
       emphasis: { focus: 'series', itemStyle: { color: 'inherit', borderColor: 'inherit' }, lineStyle: { color: 'inherit', width: 3 } },
       barMaxWidth: 34,
       data: series.points.map((p) => {
-        const item = { value: [p.x, p.y], point: p };
+        const item = { value: [p.x, p.y], point: p.runs ? p : Object.assign({}, p, { runs: series.runs }) };
         if (p.invalid) item.itemStyle = bar ? { color, opacity: 0.35 } : { color: 'var(--raised)', borderColor: color, borderWidth: 2 };
-        if (p.label) {
+        // On a line the axis says what the label would.
+        if (p.label && series.kind === 'points') {
           item.label = { show: true, formatter: p.label.replace(/[{}|]/g, ' '), position: 'top', color: 'var(--muted)', fontSize: 10 };
         }
         return item;
@@ -206,7 +215,10 @@
   }
 
   function option(chart, width) {
-    const values = (key) => [].concat.apply([], chart.series.map((s) =>
+    // A guide ("ideal") does not stretch the axes: it is cut where the measured part ends.
+    const measured = chart.series.filter((s) => s.color >= 0);
+    const guided = measured.length > 0 && measured.length < chart.series.length;
+    const values = (key) => [].concat.apply([], (guided ? measured : chart.series).map((s) =>
       [].concat.apply([], s.points.map((p) => key === 'x' ? [p.x] : p.lo === undefined ? [p.y] : [p.y, p.lo, p.hi]))))
       .filter((v) => typeof v === 'number');
     const names = chart.series.filter((s) => s.owner === undefined).map((s) => s.name);
@@ -219,6 +231,8 @@
       x.nameGap = wrapped ? 42 : 28;
     }
     const top = names.length > 1 ? 16 + 20 * legendRows(names, width) : 18;
+    const y = axis(chart.y, values('y'), false);
+    if (guided && y.type === 'value') y.max = above(Math.max.apply(null, values('y')));
     const series = [].concat.apply([], chart.series.map(drawn));
     if (chart.marks) series[series.length - 1].markLine = marks(chart);
     return {
@@ -230,7 +244,7 @@
       grid: { left: 62, right: 24, top, bottom: wrapped ? 60 : 46 },
       tooltip: tooltip(chart),
       xAxis: x,
-      yAxis: axis(chart.y, values('y'), false),
+      yAxis: y,
       series,
     };
   }
