@@ -32,7 +32,7 @@ Status WriteReport(const GridConfig& config, Language language, const std::strin
                              RenderHtml(BuildReport(analysis, language)));
 }
 
-Status Run(const FlagValues& values, std::string* complaint) {
+Status RunTheGrid(const FlagValues& values, std::string* complaint) {
   const std::string file = values.positional.empty() ? kDefaultGrid : values.positional;
   FS_ASSIGN(Json document, ReadYaml(file));
   for (const char* key : {"tokenizer", "lengths"}) {
@@ -112,7 +112,7 @@ int BenchGridCommand(const std::vector<std::string>& args) {
   FlagValues values;
   if (const auto exit_code = BeginCommand(command, args, &values)) return *exit_code;
   std::string complaint;
-  const Status status = Run(values, &complaint);
+  const Status status = RunTheGrid(values, &complaint);
   if (!status.ok()) return FinishCommand(command, status);
   if (complaint.empty()) return kExitOk;
   fmt::print(stderr, "firesteel bench grid: {}\n", complaint);
