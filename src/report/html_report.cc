@@ -80,38 +80,39 @@ class Page {
                         HtmlEscape(Words().runs));
   }
 
-  // The first section is the verdict: its text is set larger. Charts that follow each other share a
-  // row.
+  // The first section is the verdict: the text it begins with stands out. Charts that follow each
+  // other share a row.
   void WriteSection(const Section& section, size_t index) {
     out_ += fmt::format("<section id=\"{}\"{}>\n<h2>{}</h2>\n", HtmlEscape(section.id),
                         index == 0 ? " class=\"first\"" : "", HtmlEscape(section.title));
-    bool in_figures = false;
-    bool verdict_written = index != 0;
+    enum class Group { kNone, kVerdict, kFigures };
+    Group group = Group::kNone;
+    bool at_start = index == 0;
     for (const Block& block : section.blocks) {
-      const Chart* const chart = std::get_if<Chart>(&block);
-      if (in_figures && chart == nullptr) {
-        out_ += "</div>\n";
-        in_figures = false;
+      const bool text =
+          std::holds_alternative<Paragraph>(block) || std::holds_alternative<BulletList>(block);
+      at_start &= text;
+      const Group wanted = std::holds_alternative<Chart>(block) ? Group::kFigures
+                           : at_start                           ? Group::kVerdict
+                                                                : Group::kNone;
+      if (wanted != group) {
+        if (group != Group::kNone) out_ += "</div>\n";
+        if (wanted == Group::kFigures) out_ += "<div class=\"figures\">\n";
+        if (wanted == Group::kVerdict) out_ += "<div class=\"verdict\">\n";
+        group = wanted;
       }
-      if (chart != nullptr) {
-        if (!in_figures) out_ += "<div class=\"figures\">\n";
-        in_figures = true;
-        WriteChart(*chart);
-        continue;
-      }
-      const bool verdict = !verdict_written && std::holds_alternative<Paragraph>(block);
-      if (verdict) out_ += "<div class=\"verdict\">\n";
       std::visit([this](const auto& b) { WriteBlock(b); }, block);
-      if (verdict) out_ += "</div>\n";
-      verdict_written |= verdict;
     }
-    if (in_figures) out_ += "</div>\n";
+    if (group != Group::kNone) out_ += "</div>\n";
     out_ += "</section>\n";
   }
 
   template <typename B>
   void WriteBlock(const B& block) {
-    if constexpr (!std::is_same_v<B, Chart>) writer_.Write(block, &out_);
+    if constexpr (std::is_same_v<B, Chart>)
+      WriteChart(block);
+    else
+      writer_.Write(block, &out_);
   }
 
   void WriteChart(const Chart& chart) {

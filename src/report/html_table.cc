@@ -68,11 +68,16 @@ void HtmlWriter::Write(const Table& table, std::string* out) const {
                       HtmlEscape(table.id));
   if (!table.title.empty()) *out += fmt::format("<caption>{}</caption>\n", HtmlEscape(table.title));
   *out += "<thead><tr>";
+  // Where a column gives the interval, the cell does not say it again.
+  bool interval_column = false;
   for (const Column& column : table.columns) {
-    *out += fmt::format(
-        "<th scope=\"col\"{}{}>{}</th>", column.numeric ? " class=\"num\"" : "",
-        column.unit.empty() ? "" : fmt::format(" data-unit=\"{}\"", HtmlEscape(column.unit)),
-        HtmlEscape(column.title));
+    interval_column |= column.id.find("interval") != std::string::npos;
+    const bool says_unit =
+        column.unit.empty() || column.title.find(column.unit) != std::string::npos;
+    *out +=
+        fmt::format("<th scope=\"col\"{}>{}{}</th>", column.numeric ? " class=\"num\"" : "",
+                    HtmlEscape(column.title),
+                    says_unit ? "" : fmt::format(" <small>{}</small>", HtmlEscape(column.unit)));
   }
   *out += "</tr></thead>\n<tbody>\n";
   for (const std::vector<Cell>& row : table.rows) {
@@ -83,7 +88,7 @@ void HtmlWriter::Write(const Table& table, std::string* out) const {
       *out += fmt::format(
           "<td{}{}>{}", ClassAttribute(numeric || cell.value, EmphasisClass(cell.emphasis)),
           cell.value ? fmt::format(" data-v=\"{}\"", *cell.value) : "", Figure(cell));
-      if (cell.low && cell.high) {
+      if (cell.low && cell.high && !interval_column) {
         *out += fmt::format("<small class=\"interval\">[{:.{}f}, {:.{}f}]</small>", *cell.low,
                             cell.decimals, *cell.high, cell.decimals);
       }

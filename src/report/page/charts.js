@@ -70,6 +70,13 @@
       } else if (base === 2) {
         option.min = Math.pow(2, Math.floor(Math.log2(low) + 1e-9));
         option.max = Math.pow(2, Math.ceil(Math.log2(high) - 1e-9));
+        const levels = Array.from(new Set(values)).sort((a, b) => a - b);
+        if (levels.length <= 12) {
+          option.axisLabel.customValues = levels;
+          option.axisTick.customValues = levels;
+          option.min = low;
+          option.max = high;
+        }
       } else {
         const steps = tens(low, high);
         option.min = steps[0];
@@ -205,12 +212,14 @@
     return rows;
   }
 
-  function marks(chart) {
+  // Beside the line, on the side where there is room.
+  function marks(chart, least) {
+    const place = (m) => (m.x && m.at <= least ? 'insideEndBottom' : 'insideEndTop');
     return {
       silent: true, symbol: 'none', animation: false, emphasis: { disabled: true },
       lineStyle: { color: 'var(--muted)', width: 1, type: [4, 4] },
-      label: { color: 'var(--muted)', fontSize: 11, position: 'insideEndTop', formatter: (p) => p.name },
-      data: chart.marks.map((m) => Object.assign({ name: m.label }, m.x ? { xAxis: m.at } : { yAxis: m.at })),
+      label: { color: 'var(--muted)', fontSize: 11, formatter: (p) => p.name },
+      data: chart.marks.map((m) => Object.assign({ name: m.label, label: { position: place(m) } }, m.x ? { xAxis: m.at } : { yAxis: m.at })),
     };
   }
 
@@ -232,9 +241,10 @@
     }
     const top = names.length > 1 ? 16 + 20 * legendRows(names, width) : 18;
     const y = axis(chart.y, values('y'), false);
-    if (guided && y.type === 'value') y.max = above(Math.max.apply(null, values('y')));
+    // A band is drawn, not known to the axis.
+    if ((guided || chart.series.some((s) => s.kind === 'band')) && y.type === 'value') y.max = above(Math.max.apply(null, values('y')));
     const series = [].concat.apply([], chart.series.map(drawn));
-    if (chart.marks) series[series.length - 1].markLine = marks(chart);
+    if (chart.marks) series[series.length - 1].markLine = marks(chart, Math.min.apply(null, values('x')));
     return {
       animation: false, textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
       aria: { enabled: true, label: { description: chart.title } },

@@ -36,7 +36,7 @@
       th.append(button);
       button.addEventListener('click', () => sortBy(table, th));
     }
-    if (table.tBodies[0].rows.length < 12 || table.closest('figure')) continue;
+    if (table.tBodies[0].rows.length < 16 || table.closest('figure')) continue;
     const input = document.createElement('input');
     input.type = 'search';
     input.className = 'filter';
