@@ -48,8 +48,9 @@ CellTable::CellTable(const Results& results) : results_(results) {
       for (const double value : values) squares += (value / mean - 1) * (value / mean - 1);
       freedom += static_cast<double>(values.size()) - 1;
     }
-    noise_[info.metric] =
-        freedom >= kEnoughFreedom ? std::sqrt(squares / freedom) : info.default_noise;
+    noise_[info.metric] = freedom >= kEnoughFreedom
+                              ? PooledNoise{std::sqrt(squares / freedom), freedom}
+                              : PooledNoise{info.default_noise, 0};
   }
 }
 
@@ -149,10 +150,11 @@ std::optional<Interval> CellTable::MeanIntervalOf(const CellRuns& cell, Metric m
 
 std::optional<RatioEstimate> CellTable::Compare(const CellRuns& a, const CellRuns& b,
                                                 Metric metric) const {
-  return CompareRatio(Values(a, metric), Values(b, metric), Noise(metric));
+  const PooledNoise& noise = noise_.at(metric);
+  return CompareRatio(Values(a, metric), Values(b, metric), noise.deviation, noise.freedom);
 }
 
-double CellTable::Noise(Metric metric) const { return noise_.at(metric); }
+double CellTable::Noise(Metric metric) const { return noise_.at(metric).deviation; }
 
 std::optional<double> CellTable::OutputPerRequest(const CellRuns& cell) const {
   double tokens = 0, requests = 0;
@@ -185,7 +187,8 @@ CellWork CellTable::WorkOf(const CellRuns& cell) const {
       const std::optional<int64_t> n = run.work.prompts ? run.work.prompts : run.work.completed;
       if (run.quoted || !run.work.dataset.starts_with("random") || !n) continue;
       counts[run.concurrency].insert(*n);
-      if (const auto lengths = ReproduceLengths(run.work); lengths && !seed) seed = lengths->seed;
+      if (seed) continue;
+      if (const auto lengths = ReproduceLengths(run.work)) seed = lengths->seed;
     }
     const auto above = counts.lower_bound(cell.concurrency);
     if (above != counts.end() && above->second.size() == 1) {

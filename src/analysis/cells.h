@@ -83,7 +83,11 @@ class CellTable {
  private:
   const Results& results_;
   std::vector<CellRuns> cells_;
-  std::map<Metric, double> noise_;
+  struct PooledNoise {
+    double deviation = 0;
+    double freedom = 0;  // 0: the default
+  };
+  std::map<Metric, PooledNoise> noise_;
 };
 
 }  // namespace firesteel

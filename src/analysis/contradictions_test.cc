@@ -221,9 +221,14 @@ TEST_F(ContradictionsTest, LevelsDoDifferentWork) {
 
 // 30: later scenarios find their prompts in the cache.
 TEST_F(ContradictionsTest, ScenariosShareTheirPrompts) {
-  const Hit& hit = Get("REPEATED_PROMPTS", "C");
-  EXPECT_EQ(Text(hit, "cells"), "chat_standard@64, generation_standard@64, stress_standard@64");
-  EXPECT_EQ(Number(hit, "seed"), 42);
+  std::vector<std::string> cells;
+  for (const Hit& hit : golden_->analysis.hits) {
+    if (hit.rule != "REPEATED_PROMPTS") continue;
+    cells.push_back(Text(hit, "cells"));
+    EXPECT_EQ(Number(hit, "seed"), 42);
+  }
+  EXPECT_THAT(cells,
+              ::testing::Contains("chat_standard@64, generation_standard@64, stress_standard@64"));
 }
 
 // Advice speaks of measured cells only, and names its findings.

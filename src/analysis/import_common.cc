@@ -45,6 +45,16 @@ Result<std::optional<int64_t>> ToolInteger(const Json& object, std::string_view 
   return std::optional<int64_t>(static_cast<int64_t>(*value));
 }
 
+Result<std::optional<int32_t>> ToolCount(const Json& object, std::string_view key, int32_t most,
+                                         std::string_view where) {
+  FS_ASSIGN(const std::optional<int64_t> value, ToolInteger(object, key, where));
+  if (!value) return std::optional<int32_t>();
+  if (*value < 0 || *value > most) {
+    return InvalidArgument(fmt::format("{}: {} is {}, expected 0 to {}", where, key, *value, most));
+  }
+  return std::optional<int32_t>(static_cast<int32_t>(*value));
+}
+
 std::string ToolText(const Json& object, std::string_view key) {
   if (!object.is_object()) return "";
   const auto it = object.find(std::string(key));
@@ -78,7 +88,9 @@ std::string ConfigurationFromName(const std::string& name, Configuration* config
   int32_t tokens = 0;
   const char* const begin = name.data() + at + 3;
   const auto r = std::from_chars(begin, name.data() + name.size(), tokens);
-  if (r.ec != std::errc() || r.ptr != name.data() + name.size() || tokens < 0) return "";
+  if (r.ec != std::errc() || r.ptr != name.data() + name.size() || tokens < 0 ||
+      tokens > kMaxSpecTokens)
+    return "";
   configuration->spec_tokens = tokens;
   if (configuration->method.empty()) configuration->method = name.substr(0, at);
   return fmt::format("{}: the name ends in -st{}, so it drafts {} tokens", name, tokens, tokens);

@@ -11,6 +11,10 @@
 
 namespace firesteel {
 
+// Nobody drafts more; a larger number is no number of tokens.
+inline constexpr int32_t kMaxSpecTokens = 1024;
+inline constexpr int32_t kMaxConcurrency = 1'000'000;
+
 // A figure of a tool's object. Absent and null are nullopt; the words "inf" and "Infinity" are
 // infinity, "NaN" is not a number; numbers in strings (vLLM's metadata) are numbers.
 // kInvalidArgument for anything else.
@@ -18,6 +22,9 @@ Result<std::optional<double>> ToolNumber(const Json& object, std::string_view ke
                                          std::string_view where);
 Result<std::optional<int64_t>> ToolInteger(const Json& object, std::string_view key,
                                            std::string_view where);
+// An integer from 0 to `most`.
+Result<std::optional<int32_t>> ToolCount(const Json& object, std::string_view key, int32_t most,
+                                         std::string_view where);
 // "" when absent, null or no string.
 std::string ToolText(const Json& object, std::string_view key);
 
@@ -39,6 +46,11 @@ bool IsOwnRun(const Json& object);       // what `bench serve` and `bench grid` 
 bool IsSummaryCell(const Json& object);  // one of summary.json
 bool IsReportTable(const Json& object);
 bool IsWorkloadTable(const Json& object);
+
+// A run_result.h object, alone or under "run".
+bool HasRunResult(const Json& object);
+// Fills what it says. kDataCorrupt names `where` and the field.
+Status ReadRunResult(const Json& object, const std::string& where, Run* run);
 
 Status ImportVllm(const Json& object, const RunOrigin& origin, Results* results);
 Status ImportSglang(const Json& object, const RunOrigin& origin, Results* results);

@@ -20,12 +20,6 @@ std::optional<int64_t> Integer(const Json& object, const char* key) {
   return it->get<int64_t>();
 }
 
-std::optional<int32_t> Level(const Json& object, const char* key) {
-  const auto value = Integer(object, key);
-  if (!value || *value < 0 || *value > 1'000'000) return std::nullopt;
-  return static_cast<int32_t>(*value);
-}
-
 void ReadRequests(const Json& object, Run* run) {
   const auto requests = object.find("requests");
   if (requests == object.end() || !requests->is_array()) return;
@@ -70,8 +64,8 @@ void ReadSpeculation(const Json& object, Run* run) {
 }  // namespace
 
 bool IsOwnRun(const Json& object) {
-  return object.is_object() && object.contains("output_count_basis") &&
-         object.contains("itl_basis");
+  return HasRunResult(object) || (object.is_object() && object.contains("output_count_basis") &&
+                                  object.contains("itl_basis"));
 }
 
 bool IsSummaryCell(const Json& object) {
@@ -88,15 +82,17 @@ Status ImportOwnRun(const Json& object, const RunOrigin& origin, Results* result
   Configuration& configuration = run.configuration;
   configuration.name = ToolText(object, "configuration");
   configuration.method = ToolText(object, "spec_method");
-  configuration.spec_tokens = Level(object, "spec_tokens");
+  const std::string where =
+      origin.line > 0 ? fmt::format("{}:{}", origin.file, origin.line) : origin.file;
+  FS_ASSIGN(configuration.spec_tokens, ToolCount(object, "spec_tokens", kMaxSpecTokens, where));
   configuration.engine = "firesteel";
   if (configuration.method == "none") configuration.spec_tokens = 0;
   if (configuration.name.empty()) configuration.name = configuration.method;
   if (configuration.name.empty()) configuration.name = "firesteel";
   run.scenario = ToolText(object, "scenario");
   if (run.scenario.empty()) run.scenario = ToolText(object, "model_id");
-  run.concurrency = Level(object, "max_concurrency").value_or(0);
-  run.repeat = Level(object, "repeat").value_or(1);
+  FS_ASSIGN(const auto level, ToolCount(object, "max_concurrency", kMaxConcurrency, where));
+  run.concurrency = level.value_or(0);
   RunWork& work = run.work;
   work.prompts = Integer(object, "num_prompts");
   work.completed = Integer(object, "completed");
@@ -107,15 +103,17 @@ Status ImportOwnRun(const Json& object, const RunOrigin& origin, Results* result
   const auto cached = Number(object, "total_cached_tokens");
   if (cached && work.input_tokens && *work.input_tokens > 0)
     work.cached_share = *cached / static_cast<double>(*work.input_tokens);
-  const std::string where =
-      origin.line > 0 ? fmt::format("{}:{}", origin.file, origin.line) : origin.file;
-  FS_TRY(ReadMeasures(object, where, &run));
-  ReadSpeculation(object, &run);
+  if (HasRunResult(object)) {
+    FS_TRY(ReadRunResult(object, where, &run));
+  } else {
+    FS_TRY(ReadMeasures(object, where, &run));
+    ReadSpeculation(object, &run);
+  }
   const auto target = Number(object, "target_step_bytes");
   const auto draft = Number(object, "draft_pass_bytes");
   if (target && draft && *target > 0 && *draft > 0) run.step_cost_share = *draft / *target;
   run.ballast = Number(object, "ballast_bytes").value_or(0) > 0;
-  if (ToolText(object, "itl_basis") == "chunk")
+  if (!HasRunResult(object) && ToolText(object, "itl_basis") == "chunk")
     run.measures.Set(Metric::kMeanIcl, run.measures.Get(Metric::kMeanItl));
   ReadRequests(object, &run);
   CampaignOf(run.campaign, results);
@@ -131,17 +129,13 @@ Status ImportSummaryCell(const Json& object, const RunOrigin& origin, Results* r
   run.raw = object;
   const std::string where =
       origin.line > 0 ? fmt::format("{}:{}", origin.file, origin.line) : origin.file;
-  const auto level = Level(object, "concurrency");
-  if (!level) {
-    return InvalidArgument(fmt::format("{}: concurrency is {}, expected an integer from 0", where,
-                                       DumpJson(object["concurrency"])));
-  }
-  run.concurrency = *level;
+  FS_ASSIGN(const auto level, ToolCount(object, "concurrency", kMaxConcurrency, where));
+  run.concurrency = level.value_or(0);
   run.scenario = ToolText(object, "model");
   run.configuration.engine = "firesteel";
   run.configuration.method = ToolText(object, "method");
   run.configuration.name = run.configuration.method;
-  run.configuration.spec_tokens = Level(object, "spec_tokens");
+  FS_ASSIGN(run.configuration.spec_tokens, ToolCount(object, "spec_tokens", kMaxSpecTokens, where));
   if (run.configuration.method == "none") run.configuration.spec_tokens = 0;
   FS_ASSIGN(const auto speed, ToolNumber(object, "output_tokens_per_s", where));
   run.measures.Set(Metric::kOutputThroughput, speed);

@@ -16,12 +16,9 @@ std::string RowWhere(const RunOrigin& origin, const std::string& row) {
 }
 
 Status ReadLevel(const Json& row, const std::string& where, int32_t* concurrency) {
-  FS_ASSIGN(const std::optional<int64_t> level, ToolInteger(row, "concurrency", where));
-  if (level && (*level < 0 || *level > 1'000'000)) {
-    return InvalidArgument(
-        fmt::format("{}: concurrency is {}, expected 0 to 1000000", where, *level));
-  }
-  if (level) *concurrency = static_cast<int32_t>(*level);
+  FS_ASSIGN(const std::optional<int32_t> level,
+            ToolCount(row, "concurrency", kMaxConcurrency, where));
+  *concurrency = level.value_or(0);
   return {};
 }
 
@@ -30,12 +27,14 @@ Status ReadConfiguration(const Json& row, const std::string& where, Configuratio
   out->method = ToolText(row, "method");
   out->engine = ToolText(row, "engine");
   out->engine_version = ToolText(row, "engine_version");
-  FS_ASSIGN(const std::optional<int64_t> tokens, ToolInteger(row, "spec_tokens", where));
-  if (tokens) out->spec_tokens = static_cast<int32_t>(*tokens);
-  FS_ASSIGN(const std::optional<int64_t> drafted, ToolInteger(row, "num_draft_tokens", where));
+  FS_ASSIGN(const std::optional<int32_t> tokens,
+            ToolCount(row, "spec_tokens", kMaxSpecTokens, where));
+  out->spec_tokens = tokens;
+  FS_ASSIGN(const std::optional<int32_t> drafted,
+            ToolCount(row, "num_draft_tokens", kMaxSpecTokens, where));
   if (!tokens && drafted && *drafted > 0) {
     // SGLang counts the token that is being verified among them.
-    out->spec_tokens = static_cast<int32_t>(*drafted) - 1;
+    out->spec_tokens = *drafted - 1;
     for (const char* key : {"num_steps", "topk", "num_draft_tokens"}) {
       if (row.contains(key)) out->settings[key] = DumpJson(row[key]);
     }
@@ -92,10 +91,10 @@ void AddClaims(const Json& entry, const std::string& what, const RunOrigin& orig
     claim.value = value.get<double>();
     claim.origin = origin;
     const std::string where = origin.file;
-    if (const auto c = ToolInteger(entry, "concurrency", where); c.ok() && *c)
-      claim.concurrency = static_cast<int32_t>(**c);
-    if (const auto k = ToolInteger(entry, "spec_tokens", where); k.ok() && *k)
-      claim.spec_tokens = static_cast<int32_t>(**k);
+    if (const auto c = ToolCount(entry, "concurrency", kMaxConcurrency, where); c.ok())
+      claim.concurrency = c->value_or(0);
+    if (const auto k = ToolCount(entry, "spec_tokens", kMaxSpecTokens, where); k.ok())
+      claim.spec_tokens = *k;
     results->claims.push_back(std::move(claim));
   }
 }
@@ -143,8 +142,7 @@ Status AddProse(const Json& table, const RunOrigin& origin, const std::string& c
     claim.text = ToolText(entry, "claim");
     claim.origin = origin;
     FS_TRY(ReadLevel(entry, origin.file, &claim.concurrency));
-    FS_ASSIGN(const std::optional<int64_t> tokens, ToolInteger(entry, "spec_tokens", origin.file));
-    if (tokens) claim.spec_tokens = static_cast<int32_t>(*tokens);
+    FS_ASSIGN(claim.spec_tokens, ToolCount(entry, "spec_tokens", kMaxSpecTokens, origin.file));
     FS_ASSIGN(claim.value, ToolNumber(entry, "low_pct", origin.file));
     FS_ASSIGN(claim.high, ToolNumber(entry, "high_pct", origin.file));
     for (const auto& [key, value] : entry.items()) {

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "analysis/export.h"
 #include "analysis/golden_support.h"
 #include "analysis/json_values.h"
 #include "base/mapped_file.h"
+#include "bench/run_result.h"
 
 namespace firesteel {
 namespace {
@@ -52,7 +54,7 @@ TEST_F(ImportTest, Vllm) {
   const auto results = Import("x.json", std::string("\xEF\xBB\xBF") + kVllm);
   ASSERT_TRUE(results.ok()) << results.status().message();
   ASSERT_EQ(results->runs.size(), 1u);
-  const Run& run = results->runs[0];
+  const auto& run = results->runs[0];
   EXPECT_EQ(run.configuration.name, "ours-st3");
   EXPECT_EQ(run.configuration.spec_tokens, 3);
   EXPECT_EQ(run.concurrency, 8);
@@ -86,7 +88,7 @@ TEST_F(ImportTest, SglangWithInfinity) {
           "random_output_len": 50, "random_range_ratio": 0.0, "completed": 32,
           "total_throughput": 100.0, "output_throughput": 40.0, "mean_e2e_latency_ms": 5.0})");
   ASSERT_TRUE(results.ok()) << results.status().message();
-  const Run& run = results->runs[0];
+  const auto& run = results->runs[0];
   EXPECT_EQ(run.campaign, "mine");
   EXPECT_EQ(run.scenario, "chat");
   EXPECT_EQ(run.configuration.name, "fast-st5");
@@ -111,7 +113,7 @@ TEST_F(ImportTest, DetailsAreComputedAgain) {
                                    "itls": [[0.004, 0.006], [], []])");
   const auto results = Import("x.json", text);
   ASSERT_TRUE(results.ok()) << results.status().message();
-  const Run& run = results->runs[0];
+  const auto& run = results->runs[0];
   EXPECT_EQ(run.samples.ttft.size(), 2u);  // a request without a token has none
   ASSERT_EQ(run.samples.tpot.size(), 1u);
   EXPECT_NEAR(run.samples.tpot[0], 5, 1e-9);
@@ -135,7 +137,7 @@ TEST_F(ImportTest, OwnCellsAndSummary) {
   const auto results = ImportResults({(dir_ / "out").string()});
   ASSERT_TRUE(results.ok()) << results.status().message();
   ASSERT_EQ(results->runs.size(), 1u);  // the summary repeats the cells
-  const Run& run = results->runs[0];
+  const auto& run = results->runs[0];
   EXPECT_EQ(run.measures.Get(Metric::kAcceptRate), 50);
   EXPECT_EQ(run.measures.Get(Metric::kAcceptLength), 3.5);
   EXPECT_EQ(run.tokens_per_draft, 5);
@@ -147,6 +149,50 @@ TEST_F(ImportTest, OwnCellsAndSummary) {
   ASSERT_TRUE(summary.ok()) << summary.status().message();
   EXPECT_EQ(summary->runs[0].configuration.method, "dspark");
   EXPECT_FALSE(summary->runs[0].valid());  // outputs differ
+}
+
+TEST_F(ImportTest, OwnRunResult) {
+  RunResult result;
+  result.id = "20261201-abc";
+  result.model = "demo";
+  result.load.max_concurrency = 16;
+  result.workload.fingerprint = "f1";
+  result.counts.requests = 4;
+  result.counts.completed = 3;
+  result.counts.failed = 1;
+  result.whole.completed = 3;
+  result.whole.input_tokens = 30;
+  result.whole.output_tokens = 60;
+  result.whole.output_tokens_per_s = 120.5;
+  result.whole.metrics["ttft_ms"] = Summarize({10, 20, 30});
+  RunSpeculation& speculation = result.speculation.emplace();
+  speculation.acceptance_length = 2.5;
+  speculation.acceptance_rate = 0.3;
+  result.metadata["scenario"] = "chat";
+  result.findings.push_back({"FAILURES", FindingSeverity::kVoid, "1 of 4 requests failed"});
+  const Json json{{"configuration", "dspark"},
+                  {"spec_method", "dspark"},
+                  {"spec_tokens", 5},
+                  {"run", RunResultJson(result)}};
+  const auto results = Import("x.json", DumpJson(json, 1));
+  ASSERT_TRUE(results.ok()) << results.status().message();
+  const auto& run = results->runs[0];
+  EXPECT_EQ(run.id, "20261201-abc");
+  EXPECT_EQ(run.scenario, "chat");
+  EXPECT_EQ(run.configuration.name, "dspark");
+  EXPECT_EQ(run.configuration.spec_tokens, 5);
+  EXPECT_EQ(run.concurrency, 16);
+  EXPECT_EQ(run.measures.Get(Metric::kOutputThroughput), 120.5);
+  EXPECT_EQ(run.measures.Get(Metric::kMeanTtft), 20);
+  EXPECT_EQ(run.measures.Get(Metric::kAcceptRate), 30);
+  EXPECT_FALSE(run.measures.Has(Metric::kMeanE2e));
+  EXPECT_EQ(run.work.fingerprint, "f1");
+  EXPECT_THAT(run.void_reasons, ::testing::Contains("1 of 4 requests failed"));
+  // The bare result reads the same; a damaged one names the field.
+  EXPECT_TRUE(Import("y.json", DumpJson(json["run"])).ok());
+  Json damaged = json;
+  damaged["run"]["whole"]["completed"] = "many";
+  EXPECT_THAT(Error(DumpJson(damaged)), AllOf(HasSubstr("x.json"), HasSubstr("completed")));
 }
 
 TEST_F(ImportTest, DamagedFiles) {
@@ -213,10 +259,10 @@ TEST_F(ImportTest, EveryFormatOfExportIsRead) {
        {std::pair("a.jsonl", ExportSglang(*tables)), std::pair("b.json", ExportVllm(*tables))}) {
     const auto again = Import(name, text);
     ASSERT_TRUE(again.ok()) << again.status().message();
-    EXPECT_EQ(again->runs.size(), 72u) << name;
+    EXPECT_EQ(again->runs.size(), 74u) << name;
   }
   const std::string csv = ExportCsv(*tables);
-  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 73);
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 75);
   EXPECT_THAT(csv, HasSubstr("C001,dspark-vs-eagle-comparison,chat_short,DSpark-st5"));
   EXPECT_TRUE(ParseJson(ExportJson(*tables), "json").ok());
 }

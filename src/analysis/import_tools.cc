@@ -87,15 +87,9 @@ Status ReadTotals(const Json& object, std::string_view where, Run* run) {
   FS_TRY(ReadCount(object, {"total_input_tokens", "total_input"}, where, &run->work.input_tokens));
   FS_TRY(
       ReadCount(object, {"total_output_tokens", "total_output"}, where, &run->work.output_tokens));
-  std::optional<int64_t> concurrency;
-  FS_TRY(ReadCount(object, {"max_concurrency"}, where, &concurrency));
-  if (concurrency) {
-    if (*concurrency < 0 || *concurrency > 1'000'000) {
-      return InvalidArgument(
-          fmt::format("{}: max_concurrency is {}, expected 0 to 1000000", where, *concurrency));
-    }
-    run->concurrency = static_cast<int32_t>(*concurrency);
-  }
+  FS_ASSIGN(const std::optional<int32_t> concurrency,
+            ToolCount(object, "max_concurrency", kMaxConcurrency, where));
+  run->concurrency = concurrency.value_or(0);
   return {};
 }
 
@@ -186,11 +180,8 @@ Status ImportVllm(const Json& object, const RunOrigin& origin, Results* results)
   configuration.engine = ToolText(object, "engine");
   configuration.engine_version = ToolText(object, "engine_version");
   configuration.method = ToolText(object, "spec_method");
-  FS_ASSIGN(const std::optional<int64_t> tokens, ToolInteger(object, "spec_tokens", where));
-  if (tokens && *tokens >= 0 && *tokens < 1024) {
-    configuration.spec_tokens = static_cast<int32_t>(*tokens);
-    if (*tokens == 0) configuration.method = "none";
-  }
+  FS_ASSIGN(configuration.spec_tokens, ToolCount(object, "spec_tokens", kMaxSpecTokens, where));
+  if (configuration.spec_tokens == 0) configuration.method = "none";
   run.scenario = ToolText(object, "scenario");
   run.campaign = ToolText(object, "campaign");
   run.work.dataset = ToolText(object, "dataset_name");

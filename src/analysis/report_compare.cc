@@ -35,8 +35,6 @@ void ReportBuilder::Winners(const Comparison& comparison) {
     Cell best = MetricCell(*cell.best, cell.metric);
     if (wins) best.emphasis = Emphasis::kBest;
     Cell improvement = NumberCell(100 * (cell.ratio.ratio - 1), 2, sources, /*sign=*/false);
-    improvement.low = 100 * (cell.ratio.low - 1);
-    improvement.high = 100 * (cell.ratio.high - 1);
     if (!wins)
       improvement.emphasis = cell.verdict == Verdict::kTie ? Emphasis::kTie : Emphasis::kFaded;
     table.rows.push_back(
@@ -45,7 +43,9 @@ void ReportBuilder::Winners(const Comparison& comparison) {
          TextCell(cell.best->configuration, cell.best->runs), best,
          TextCell(cell.runner_up->configuration, cell.runner_up->runs),
          MetricCell(*cell.runner_up, cell.metric), improvement,
-         TextCell(fmt::format("{:+.1f} … {:+.1f}", *improvement.low, *improvement.high), sources),
+         TextCell(fmt::format("{:+.1f} … {:+.1f}", 100 * (cell.ratio.low - 1),
+                              100 * (cell.ratio.high - 1)),
+                  sources),
          NumberCell(100 * cell.work_difference, 2, sources, /*sign=*/true),
          TextCell(Words(verdict), sources)});
   }

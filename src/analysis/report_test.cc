@@ -214,7 +214,8 @@ TEST(Oracle, LegacyIntegersAndPercentiles) {
 
 TEST(Oracle, RecoveredWorkloads) {
   int checked = 0;
-  for (const Json& workload : ReadSeedJson("recovered-workloads.json")["workloads"]) {
+  const Json oracle = ReadSeedJson("recovered-workloads.json");
+  for (const Json& workload : oracle["workloads"]) {
     RunWork work;
     work.dataset = "random";
     work.max_input = workload["max_input_len"].get<int64_t>();

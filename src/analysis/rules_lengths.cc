@@ -45,7 +45,10 @@ std::vector<std::vector<const CellRuns*>> LengthGroups(const CellTable& cells,
 std::vector<LengthPair> LengthPairs(const CellTable& cells, const std::string& campaign) {
   std::vector<LengthPair> pairs;
   for (const auto& group : LengthGroups(cells, campaign)) {
-    for (size_t i = 0; i + 1 < group.size(); ++i) pairs.push_back({group[i], group[i + 1]});
+    for (size_t i = 0; i + 1 < group.size(); ++i) {
+      if (Tokens(cells, *group[i]) < Tokens(cells, *group[i + 1]))
+        pairs.push_back({group[i], group[i + 1]});
+    }
   }
   return pairs;
 }
@@ -258,12 +261,13 @@ void Rules::StepJump(const std::string& campaign) {
     hit.Number("from_tokens", Tokens(cells_, *pair.fewer), 0);
     hit.Number("to_tokens", Tokens(cells_, *pair.more), 0);
     hit.Number("step_growth_pct", 100 * *own, 1, "%");
-    const int32_t rows = pair.more->concurrency * (Tokens(cells_, *pair.more) + 1);
-    hit.Number("rows_per_step", rows, 0);
+    const auto rows = [&](const CellRuns& cell) {
+      return static_cast<double>(cell.concurrency) * (Tokens(cells_, cell) + 1.0);
+    };
+    hit.Number("rows_per_step", rows(*pair.more), 0);
     hit.arguments = {std::to_string(Tokens(cells_, *pair.fewer)),
                      std::to_string(Tokens(cells_, *pair.more)), Percent(*own),
-                     std::to_string(rows),
-                     std::to_string(pair.fewer->concurrency * (Tokens(cells_, *pair.fewer) + 1))};
+                     Fixed(rows(*pair.more), 0), Fixed(rows(*pair.fewer), 0)};
     hit.alternatives = {"why.graph_size", "why.token_limit"};
     AddSources(*pair.fewer, &hit);
   }

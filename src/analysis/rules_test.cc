@@ -7,6 +7,7 @@
 
 #include "analysis/analysis.h"
 #include "analysis/fail_if.h"
+#include "analysis/report.h"
 
 namespace firesteel {
 namespace {
@@ -39,6 +40,9 @@ class Bench {
   Analysis Analysed(AnalysisOptions options = {}) const {
     Result<Analysis> analysis = Analyze(results_, options);
     EXPECT_TRUE(analysis.ok()) << analysis.status().message();
+    // Every sentence gets the arguments it asks for: a missing one would end the process here.
+    for (const Language language : {Language::kEnglish, Language::kChinese})
+      EXPECT_FALSE(BuildReport(*analysis, language).sections.empty());
     return *std::move(analysis);
   }
   std::vector<std::string> Rules(AnalysisOptions options = {}) const {
@@ -191,7 +195,7 @@ TEST(Rules, UnequalWorkIsNotRanked) {
 
 TEST(Rules, VoidRunsWinNothing) {
   Bench made = TwoSides(1.3, 1, 0);
-  Run& run = made.Add("broken", 8, {{Metric::kOutputThroughput, 9000}}, 7);
+  auto& run = made.Add("broken", 8, {{Metric::kOutputThroughput, 9000}}, 7);
   run.work.completed = 90;
   run.work.failed = 10;
   const Analysis analysis = made.Analysed();
@@ -240,7 +244,7 @@ TEST(Rules, ImplicitReplicates) {
   const auto bench = [](double second, const std::string& fingerprint) {
     Bench made;
     made.Add("a", 8, {{Metric::kOutputThroughput, 1000}}).work.fingerprint = "f";
-    Run& other = made.Add("a", 8, {{Metric::kOutputThroughput, second}});
+    auto& other = made.Add("a", 8, {{Metric::kOutputThroughput, second}});
     other.scenario = "chat again";
     other.work.fingerprint = fingerprint;
     return made.Finds("REPLICATE_NOISE");

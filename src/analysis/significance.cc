@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -18,7 +19,8 @@ struct LogMoments {
   double freedom = 0;   // 0: assumed, not estimated
 };
 
-std::optional<LogMoments> Moments(std::span<const double> values, double noise) {
+std::optional<LogMoments> Moments(std::span<const double> values, double noise,
+                                  double noise_freedom) {
   if (values.empty()) return std::nullopt;
   std::vector<double> logs;
   for (const double value : values) {
@@ -36,6 +38,11 @@ std::optional<LogMoments> Moments(std::span<const double> values, double noise) 
   for (const double x : logs) squares += (x - m.mean) * (x - m.mean);
   m.freedom = n - 1;
   m.variance = squares / m.freedom / n;
+  // Two values say little about their scatter: what the other cells say counts with them.
+  if (logs.size() == 2 && noise_freedom > m.freedom) {
+    m.variance = std::max(m.variance, noise * noise / n);
+    m.freedom = noise_freedom;
+  }
   return m;
 }
 
@@ -56,19 +63,17 @@ std::optional<Interval> MeanInterval(std::span<const double> values) {
 }
 
 std::optional<RatioEstimate> CompareRatio(std::span<const double> a, std::span<const double> b,
-                                          double noise) {
-  const auto x = Moments(a, noise), y = Moments(b, noise);
+                                          double noise, double noise_freedom) {
+  const auto x = Moments(a, noise, noise_freedom), y = Moments(b, noise, noise_freedom);
   if (!x || !y) return std::nullopt;
   const double variance = x->variance + y->variance;
   double factor = kNormalQuantile;
   RatioEstimate estimate;
   estimate.from_repeats = x->freedom > 0 && y->freedom > 0;
-  if (estimate.from_repeats && variance > 0) {
-    const double freedom =
-        variance * variance /
-        (x->variance * x->variance / x->freedom + y->variance * y->variance / y->freedom);
-    factor = StudentQuantile(kUpperTail, std::max(1.0, std::floor(freedom)));
-  }
+  const double known = noise_freedom > 0 ? noise_freedom : std::numeric_limits<double>::infinity();
+  const double freedom =
+      std::min(x->freedom > 0 ? x->freedom : known, y->freedom > 0 ? y->freedom : known);
+  if (std::isfinite(freedom)) factor = StudentQuantile(kUpperTail, freedom);
   const double half = factor * std::sqrt(variance);
   const double difference = x->mean - y->mean;
   // One run a side: the ratio of the figures themselves, without a detour over logarithms.

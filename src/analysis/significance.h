@@ -26,11 +26,14 @@ struct RatioEstimate {
   bool significant() const { return low > 1 || high < 1; }
 };
 
-// By Welch on logarithms. A side with one run is given the standard deviation `noise` (relative).
-// The degrees of freedom are rounded down: with few repeats Welch's own are a little too many, and
-// a difference that is none shall be called one in fewer than 5 of 100 comparisons. nullopt when a
-// side is empty or a value is not positive.
+// By Welch's statistic on logarithms. The degrees of freedom are those of the side with fewer, the
+// least that Welch's own formula gives: whatever the two variances are, a difference that is none
+// is called one in fewer than 5 of 100 comparisons.
+//
+// `noise` is the relative standard deviation between repeats, known from `noise_freedom` degrees
+// of freedom of other cells (0: assumed). It stands in for a side with one run, and is the least
+// that a side with two is given. nullopt when a side is empty or a value is not positive.
 std::optional<RatioEstimate> CompareRatio(std::span<const double> a, std::span<const double> b,
-                                          double noise);
+                                          double noise, double noise_freedom = 0);
 
 }  // namespace firesteel

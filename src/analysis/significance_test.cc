@@ -35,6 +35,20 @@ TEST(Significance, FalseAlarmsStayBelowFivePercent) {
   EXPECT_LE(ShareCalled(1, 0.03, 5, 50'000, 1), 0.05);
 }
 
+// Two repeats a side, with the noise known from other cells: usable, and no more false alarms.
+TEST(Significance, TwoRepeatsWithPooledNoise) {
+  std::mt19937_64 random(5);
+  int alarms = 0, found = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const auto a = Repeats(1000, 0.03, 2, &random), b = Repeats(1000, 0.03, 2, &random);
+    const auto c = Repeats(1200, 0.03, 2, &random);
+    alarms += CompareRatio(a, b, 0.03, 12)->significant() ? 1 : 0;
+    found += CompareRatio(c, b, 0.03, 12)->significant() ? 1 : 0;
+  }
+  EXPECT_LE(alarms, 100);
+  EXPECT_GE(found, 1600);
+}
+
 TEST(Significance, EightPercentIsFound) {
   EXPECT_GE(ShareCalled(1.08, 0.03, 5, 1000, 7), 0.80);
   EXPECT_GE(ShareCalled(1 / 1.08, 0.03, 5, 1000, 8), 0.80);

@@ -154,10 +154,11 @@ constexpr StringRow kRows[] = {
     {"limit.measured_only", "Only measured cells are spoken of; nothing is extrapolated.",
      "只陈述测量过的单元,不作外推。"},
     {"limit.noise",
-     "Intervals are 95 % from repeats (Welch on logarithms, degrees of freedom rounded down); "
+     "Intervals are 95 % from repeats (Welch on logarithms, degrees of freedom of the smaller "
+     "side); "
      "single "
      "runs get an assumed noise.",
-     "区间为重复测量的 95 %(对数上的 Welch 检验,自由度向下取整);单次运行采用假定噪声。"},
+     "区间为重复测量的 95 %(对数上的 Welch 检验,自由度取较小一方);单次运行采用假定噪声。"},
     {"limit.percentiles", "Percentiles are interpolated between order statistics.",
      "分位数在次序统计量之间线性插值。"},
     {"limit.override", "Threshold {0} is {1} instead of {2}.", "阈值 {0} 为 {1},默认 {2}。"},

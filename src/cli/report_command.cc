@@ -78,8 +78,8 @@ Status WriteExport(const Export& one, const Results& results) {
   return {};
 }
 
-Status AnalyseAndWrite(const FlagValues& values, const std::vector<std::string>& paths,
-                       std::optional<std::string>* failed) {
+Status WriteReport(const FlagValues& values, const std::vector<std::string>& paths,
+                   std::optional<std::string>* failed) {
   if (paths.empty()) {
     return InvalidArgument(
         "no results given, expected files or directories that firesteel, vllm bench serve or "
@@ -158,7 +158,7 @@ int ReportCommand(const std::vector<std::string>& args) {
   FlagValues values;
   if (const auto exit_code = BeginCommand(command, flags, &values)) return *exit_code;
   std::optional<std::string> failed;
-  const Status status = AnalyseAndWrite(values, paths, &failed);
+  const Status status = WriteReport(values, paths, &failed);
   if (!status.ok()) return FinishCommand(command, status);
   if (!failed) return kExitOk;
   fmt::print(stderr, "firesteel report: --fail-if holds: {}\n", *failed);
