@@ -7,6 +7,10 @@
 namespace firesteel {
 
 Result<GridWork> GridWork::Load(const GridConfig& config, const GridScenario& scenario) {
+  if (scenario.is_random() || config.cold_cache) {
+    return Unsupported(fmt::format("scenario {}: {} not supported by this build", scenario.name,
+                                   scenario.is_random() ? "random prompts are" : "cache: cold is"));
+  }
   GridWork work;
   FS_ASSIGN(work.prompts_, ReadPrompts(scenario.prompts));
   std::string all;
