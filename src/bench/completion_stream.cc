@@ -1,152 +1,220 @@
 #include "bench/completion_stream.h"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <algorithm>
+#include <utility>
 
-#include "base/json.h"
-#include "base/utf8.h"
+#include "bench/stream_event_internal.h"
 
 namespace firesteel {
 namespace {
 
-constexpr size_t kHeadBytes = 4096;
-constexpr size_t kMessageBytes = 300;
+namespace dom = simdjson::dom;
+
+constexpr size_t kHeadBytes = size_t{1} << 20;
 constexpr size_t kMaxEventBytes = size_t{64} << 20;
 
-// `object[key]` when it is a string, else "".
-std::string StringAt(const Json& object, const char* key) {
-  if (!object.is_object()) return "";
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
-}
-
-std::optional<int32_t> CountAt(const Json& object, const char* key) {
-  if (!object.is_object()) return std::nullopt;
-  const auto it = object.find(key);
-  if (it == object.end() || !it->is_number_unsigned()) return std::nullopt;
-  const uint64_t n = it->get<uint64_t>();
-  if (n > INT32_MAX) return std::nullopt;
-  return static_cast<int32_t>(n);
-}
-
-std::string OneLine(std::string text) {
-  text = ReplaceInvalidUtf8(text);
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  if (text.size() > kMessageBytes) text = text.substr(0, kMessageBytes) + "…";
-  return ReplaceInvalidUtf8(text);
-}
-
-void ReadUsage(const Json& usage, RequestRecord* record) {
-  if (!usage.is_object()) return;
-  if (const auto n = CountAt(usage, "prompt_tokens")) record->prompt_tokens = n;
-  if (const auto n = CountAt(usage, "completion_tokens")) record->completion_tokens = n;
-  if (const auto details = usage.find("prompt_tokens_details"); details != usage.end()) {
-    if (const auto n = CountAt(*details, "cached_tokens")) record->cached_tokens = n;
-  }
-}
-
-// Ids of this event's new tokens: nullopt when the choice has none or they are not a list of ids.
-std::optional<std::vector<int32_t>> TokenIdsAt(const Json& choice) {
-  const auto it = choice.find("token_ids");
-  if (it == choice.end() || !it->is_array()) return std::nullopt;
-  std::vector<int32_t> ids;
-  for (const Json& id : *it) {
-    if (!id.is_number_integer()) return std::nullopt;
-    ids.push_back(id.get<int32_t>());
-  }
-  return ids;
-}
-
-// Text of any channel: the completion's, or the chat message's content, reasoning or refusal.
-std::string ChoiceText(const Json& choice) {
-  std::string text = StringAt(choice, "text");
-  if (const auto delta = choice.find("delta"); delta != choice.end()) {
-    for (const char* channel : {"content", "reasoning_content", "reasoning", "refusal"}) {
-      if (text.empty()) text = StringAt(*delta, channel);
-    }
-  }
-  return text;
+Failure ClassOfStatus(int status) {
+  if (status == 429) return Failure::kHttp429;
+  if (status >= 500) return Failure::kHttp5xx;
+  return status >= 400 ? Failure::kHttp4xx : Failure::kProtocol;
 }
 
 }  // namespace
 
-std::string ErrorMessage(std::string_view body) {
-  const auto parsed = ParseJson(body, "body");
-  if (parsed.ok() && parsed->is_object()) {
-    const auto error = parsed->find("error");
-    if (error != parsed->end() && error->is_string()) return OneLine(error->get<std::string>());
-    const std::string inner = error != parsed->end() ? StringAt(*error, "message") : "";
-    if (!inner.empty()) return OneLine(inner);
-    const std::string outer = StringAt(*parsed, "message");
-    if (!outer.empty()) return OneLine(outer);
-  }
-  return OneLine(std::string(body));
+struct CompletionStream::Parser {
+  dom::parser json;
+};
+
+CompletionStream::CompletionStream(RequestRecord* record)
+    : record_(record), parser_(std::make_unique<Parser>()) {}
+CompletionStream::~CompletionStream() = default;
+
+void CompletionStream::Fail(Failure failure, std::string message) {
+  if (!record_->error.empty()) return;
+  record_->failure = failure;
+  record_->error = std::move(message);
 }
 
-void CompletionStream::Fail(std::string message) {
-  if (record_->error.empty()) record_->error = std::move(message);
+BurstCandidate& CompletionStream::CandidateAt(int64_t now_ns) {
+  if (candidates_.empty() || candidates_.back().time_ns != now_ns) {
+    candidates_.push_back({.time_ns = now_ns});
+  }
+  return candidates_.back();
 }
 
 void CompletionStream::OnBytes(std::string_view bytes, int64_t now_ns) {
-  head_.append(bytes.substr(0, kHeadBytes - std::min(kHeadBytes, head_.size())));
+  body_bytes_ += bytes.size();
+  // The rest of a stream is not kept: only an answer that is no stream has to be read as a whole.
+  if (events_ == 0) {
+    head_.append(bytes.substr(0, kHeadBytes - std::min(kHeadBytes, head_.size())));
+  }
   if (!record_->error.empty() || done_event_) return;
   bytes_since_event_ += bytes.size();
-  parser_.Push(bytes, [&](std::string_view data) {
+  sse_.Push(bytes, [&](std::string_view data) {
     bytes_since_event_ = 0;
     OnEvent(data, now_ns);
   });
   if (bytes_since_event_ > kMaxEventBytes) {
-    Fail(fmt::format("stream event: more than {} bytes without an end", kMaxEventBytes));
-    parser_ = SseParser();
+    Fail(Failure::kProtocol,
+         fmt::format("stream event: more than {} bytes without an end", kMaxEventBytes));
+    sse_ = SseParser();
   }
 }
 
 void CompletionStream::OnEvent(std::string_view data, int64_t now_ns) {
-  if (done_event_) return;
+  if (done_event_ || !record_->error.empty()) return;
+  ++events_;
   if (data == "[DONE]") {
     done_event_ = true;
+    done_event_ns_ = now_ns;
     return;
   }
-  const auto event = ParseJson(data, "stream event");
-  if (!event.ok()) return Fail(OneLine(event.status().message()));
-  if (!event->is_object()) return Fail("stream event: is not a JSON object");
-  if (event->contains("error") && !(*event)["error"].is_null())
-    return Fail("error in the stream: " + ErrorMessage(data));
-  if (const auto usage = event->find("usage"); usage != event->end()) ReadUsage(*usage, record_);
+  dom::element root;
+  if (const auto error = parser_->json.parse(data.data(), data.size()).get(root)) {
+    return Fail(Failure::kProtocol,
+                OneLine(fmt::format("stream event: is not valid JSON: {}: {}",
+                                    simdjson::error_message(error), data.substr(0, 80))));
+  }
+  dom::object event;
+  if (root.get(event) != simdjson::SUCCESS) {
+    return Fail(Failure::kProtocol, "stream event: is not a JSON object");
+  }
+  if (HoldsError(event) || sse_.event_type() == "error") {
+    return Fail(Failure::kInStreamError, "error in the stream: " + ErrorMessage(data));
+  }
+  const auto usage = ObjectAt(event, "usage");
+  if (usage) ReadUsage(*usage, record_);
+  if (const auto meta = ObjectAt(event, "meta_info")) {
+    BurstCandidate& burst = CandidateAt(now_ns);
+    ++burst.events;
+    const int32_t before = record_->completion_tokens.value_or(0);
+    AddGenerate(event, *meta, now_ns, &delta_text_, record_, &burst);
+    live_tokens_ += record_->completion_tokens.value_or(before) - before;
+    return;
+  }
 
-  const auto choices = event->find("choices");
-  if (choices == event->end() || !choices->is_array() || choices->empty()) return;
-  const Json& choice = choices->front();
-  if (!choice.is_object()) return Fail("stream event: choices[0] is not a JSON object");
-  const std::string text = ChoiceText(choice);
-  record_->text += text;
-  if (std::string reason = StringAt(choice, "finish_reason"); !reason.empty()) {
-    record_->finish_reason = std::move(reason);
+  const auto choices = ArrayAt(event, "choices");
+  if (!choices || choices->size() == 0) return;
+  if (!record_->event_ns) record_->event_ns = now_ns;
+  BurstCandidate& burst = CandidateAt(now_ns);
+  ++burst.events;
+  const int32_t ids_before = burst.ids.value_or(0);
+  const int32_t texts_before = burst.text_events;
+  size_t at = 0;
+  for (const dom::element choice : *choices) {
+    if (!AddChoice(choice, now_ns, record_, &burst)) {
+      return Fail(Failure::kProtocol,
+                  fmt::format("stream event: choices[{}] is not a JSON object", at));
+    }
+    ++at;
   }
-  int32_t tokens = text.empty() ? 0 : 1;
-  if (const auto ids = TokenIdsAt(choice)) {
-    if (!record_->token_ids) record_->token_ids.emplace();
-    record_->token_ids->insert(record_->token_ids->end(), ids->begin(), ids->end());
-    tokens = static_cast<int32_t>(ids->size());
+  if (usage && record_->completion_tokens) burst.total = record_->completion_tokens;
+  live_tokens_ += burst.ids ? *burst.ids - ids_before : burst.text_events - texts_before;
+}
+
+void CompletionStream::OnInfo(const HttpCallInfo& info) {
+  info_ = info;
+  record_->connect_ns = info.connect_ns;
+  record_->head_ns = info.head_ns;
+  record_->reconnects = info.reconnects;
+}
+
+// An answer that is one JSON object, though a stream was asked for.
+void CompletionStream::OnWholeBody() {
+  dom::element root;
+  dom::object object;
+  if (parser_->json.parse(head_.data(), head_.size()).get(root) != simdjson::SUCCESS ||
+      root.get(object) != simdjson::SUCCESS) {
+    return Fail(Failure::kProtocol,
+                "the answer is neither a stream nor a JSON object: " + OneLine(head_));
   }
-  if (tokens == 0) return;
-  if (record_->bursts.empty() || record_->bursts.back().time_ns != now_ns) {
-    record_->bursts.push_back({.time_ns = now_ns});
+  if (HoldsError(object)) {
+    return Fail(Failure::kInStreamError, "error in the body: " + ErrorMessage(head_));
   }
-  record_->bursts.back().tokens += tokens;
+  record_->not_streamed = true;
+  if (const auto usage = ObjectAt(object, "usage")) ReadUsage(*usage, record_);
+  BurstCandidate scratch;
+  if (const auto meta = ObjectAt(object, "meta_info")) {
+    AddGenerate(object, *meta, 0, &delta_text_, record_, &scratch);
+  } else if (const auto choices = ArrayAt(object, "choices")) {
+    for (const dom::element choice : *choices) AddChoice(choice, 0, record_, &scratch);
+  }
+  record_->content_ns.reset();
+  record_->event_ns.reset();
+  if (record_->text.empty() && record_->OutputTokens() == 0) {
+    Fail(Failure::kEmpty, "the answer holds no token");
+  }
+}
+
+// True when the transport or the status has failed the request.
+bool CompletionStream::ClassifyTransport(int status, const std::string& transport_error) {
+  if (!transport_error.empty()) {
+    Failure failure = Failure::kTruncated;
+    switch (info_.fault) {
+      case HttpFault::kConnect:
+        failure = Failure::kConnect;
+        break;
+      case HttpFault::kTls:
+        failure = Failure::kTls;
+        break;
+      case HttpFault::kConnectTimeout:
+        failure = Failure::kTimeoutConnect;
+        break;
+      case HttpFault::kTotalTimeout:
+        failure = Failure::kTimeoutTotal;
+        break;
+      case HttpFault::kProtocol:
+        failure = Failure::kProtocol;
+        break;
+      default:
+        break;
+    }
+    Fail(failure, OneLine(transport_error));
+    return true;
+  }
+  if (status == 200) return false;
+  Fail(ClassOfStatus(status), fmt::format("HTTP {}: {}", status, ErrorMessage(head_)));
+  return true;
 }
 
 void CompletionStream::OnDone(int status, const std::string& transport_error, int64_t now_ns) {
-  record_->done_ns = now_ns;
   record_->http_status = status;
-  if (!transport_error.empty()) return Fail(OneLine(transport_error));
-  if (status != 200) return Fail(fmt::format("HTTP {}: {}", status, ErrorMessage(head_)));
-  if (!done_event_ && record_->finish_reason.empty()) {
-    return Fail(head_.empty() ? "the response is empty"
-                              : "the stream ended without finish_reason and [DONE]");
+  if (transport_error.empty() && status != 200) record_->error.clear();  // the status says it
+  if (record_->error.empty() && !done_event_ && transport_error.empty() && status == 200) {
+    // A half event of a stream that was cut is no protocol fault: what is missing is the end.
+    const RequestRecord before = *record_;
+    const bool pending = sse_.Finish([&](std::string_view data) { OnEvent(data, now_ns); });
+    if (pending && record_->failure == Failure::kProtocol) {
+      *record_ = before;
+      Fail(Failure::kTruncated, "the stream ended within an event");
+    }
+    record_->unterminated_event = pending;
   }
-  if (record_->bursts.empty()) Fail("the stream ended without a token");
+  record_->done_ns = done_event_ ? done_event_ns_ : now_ns;
+  ResolveBursts(candidates_, record_);
+  // A count of 0 beside text is a server that does not count.
+  if (record_->completion_tokens == 0 && !record_->bursts.empty()) {
+    record_->completion_tokens.reset();
+  }
+  if (!record_->error.empty() || ClassifyTransport(status, transport_error)) return;
+  if (events_ == 0 && body_bytes_ > 0 && head_.find_first_not_of(" \t\r\n") != std::string::npos &&
+      head_[head_.find_first_not_of(" \t\r\n")] == '{') {
+    return OnWholeBody();
+  }
+  if (body_bytes_ == 0) return Fail(Failure::kTruncated, "the response is empty");
+  if (!done_event_ && record_->finish_reason.empty()) {
+    return Fail(Failure::kTruncated, "the stream ended without finish_reason and [DONE]");
+  }
+  if (record_->bursts.empty()) Fail(Failure::kEmpty, "the stream ended without a token");
+}
+
+void CompletionStream::GiveUp(Failure failure, std::string message, int64_t now_ns) {
+  record_->done_ns = now_ns;
+  ResolveBursts(candidates_, record_);
+  Fail(failure, std::move(message));
 }
 
 }  // namespace firesteel

@@ -4,6 +4,7 @@
 
 #include "bench/load_generator.h"
 #include "bench/metrics_sampler.h"
+#include "bench/run_validity.h"
 #include "bench/serve_report.h"
 
 namespace firesteel {
@@ -74,19 +75,36 @@ Result<Json> MeasureGridCell(const GridConfig& config, const PlannedCell& cell,
   const GridConfiguration& configuration = config.configurations[cell.configuration];
   const GridScenario& scenario = config.scenarios[cell.scenario];
   const GridLevel& level = scenario.levels[cell.level];
-  LoadOptions options;
+  FS_ASSIGN(Dataset dataset, work.PromptsAt(level));
+  LoadGeneratorOptions options;
   options.base_url = server.banner().url;
   options.model = server.banner().model;
   options.api_key = server.api_key();
   options.max_concurrency = level.concurrency;
   options.output_len = scenario.max_tokens;
   options.num_warmups = config.WarmupsAt(level);
+  options.warmup_prompts = std::move(dataset.warmups);
+  options.flush_cache = config.cold_cache;
   options.extra_body = scenario.request;
+  const auto ignore_eos = scenario.request.find("ignore_eos");
+  options.ignore_eos = ignore_eos != scenario.request.end() && *ignore_eos == true;
+  options.workload = {
+      .dataset = scenario.is_random() ? "random-ids" : "jsonl",
+      .rule = dataset.rule,
+      .fingerprint = WorkloadFingerprint(dataset.prompts, {.api = ApiKindOfPath(options.endpoint),
+                                                           .dialect = options.dialect,
+                                                           .model = {},
+                                                           .output_len = options.output_len,
+                                                           .ignore_eos = options.ignore_eos,
+                                                           .extra = options.extra_body}),
+      .seed = dataset.seed,
+      .synthetic_text = dataset.synthetic_text,
+      .ignore_eos = options.ignore_eos};
   const LoadProgress on_progress = [&](size_t finished, size_t total, size_t) {
     if (progress) progress(static_cast<double>(finished) / static_cast<double>(total));
   };
   MetricsSampler sampler(options.base_url, options.api_key);
-  const Result<LoadResult> load = RunLoad(options, work.PromptsAt(level), on_progress, stop);
+  const Result<LoadResult> load = RunLoad(options, dataset.prompts, on_progress, stop);
   const Json server_metrics = sampler.Finish();
   if (!load.ok()) return load.status();
   const ServeMetrics metrics = ComputeServeMetrics(*load);
@@ -95,7 +113,8 @@ Result<Json> MeasureGridCell(const GridConfig& config, const PlannedCell& cell,
                                    load->records.size(),
                                    load->records.empty() ? "" : load->records.front().error));
   }
-  Json json = ServeResultJson(options, *load, metrics, /*detailed=*/true);
+  const RunResult run = MakeRunResult(options, *load);
+  Json json = ServeResultJson(options, *load, metrics, /*detailed=*/true, &run);
   json["configuration"] = configuration.name;
   if (!scenario.name.empty()) json["scenario"] = scenario.name;
   json["repeat"] = cell.repeat + 1;

@@ -3,142 +3,77 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
-#include <utility>
 
 #include "base/clock.h"
-#include "bench/completion_stream.h"
-#include "net/http_client.h"
+#include "bench/bursts.h"
+#include "bench/load_shape.h"
+#include "bench/target_server.h"
 
 namespace firesteel {
 namespace {
 
-constexpr int kPollMs = 100;
 constexpr int32_t kWarmupTokens = 16;
+constexpr int64_t kFlushTimeoutMs = 60'000;
 
-// Keys that not every server takes.
-struct OptionalKeys {
-  bool token_ids = true;
-  bool usage = true;
-};
-
-bool IsChat(const LoadOptions& options) { return options.endpoint.ends_with("/chat/completions"); }
-
-std::string RequestBody(const LoadOptions& options, const OptionalKeys& keys,
-                        const Prompt& prompt) {
-  Json body = Json::object();
-  body["model"] = options.model;
-  if (IsChat(options)) {
-    body["messages"] = Json::array({Json{{"role", "user"}, {"content", prompt.text}}});
-  } else {
-    body["prompt"] = prompt.text;
-  }
-  body["max_tokens"] = prompt.output_tokens > 0 ? prompt.output_tokens : options.output_len;
-  body["temperature"] = 0.0;
-  if (options.ignore_eos) body["ignore_eos"] = true;
-  body["stream"] = true;
-  if (keys.usage) body["stream_options"] = Json{{"include_usage", true}};
-  if (keys.token_ids) body["return_token_ids"] = true;
-  for (const auto& [key, value] : options.extra_body.items()) body[key] = value;
-  return DumpJson(body);
+BodySettings SettingsOf(const LoadGeneratorOptions& options) {
+  return {.api = ApiKindOfPath(options.endpoint),
+          .dialect = options.dialect,
+          .model = options.model,
+          .output_len = options.output_len,
+          .ignore_eos = options.ignore_eos,
+          .extra = options.extra_body};
 }
 
-// Sends prompts with a fixed number in flight. One use.
-class ClosedLoop {
- public:
-  ClosedLoop(const LoadOptions& options, const OptionalKeys& keys,
-             const std::vector<Prompt>& prompts, const LoadProgress& progress)
-      : options_(options), progress_(progress), records_(prompts.size()) {
-    // All bodies before the first request: writing JSON must not delay a send.
-    for (size_t i = 0; i < prompts.size(); ++i) {
-      bodies_.push_back(RequestBody(options, keys, prompts[i]));
-      records_[i].index = i;
-      records_[i].prompt_id = prompts[i].id;
-      streams_.push_back(std::make_unique<CompletionStream>(&records_[i]));
-    }
+DriverOptions DriverOptionsOf(const LoadGeneratorOptions& options) {
+  DriverOptions driver;
+  driver.url = options.base_url + options.endpoint;
+  driver.headers = {{"Content-Type", "application/json"}, {"Accept", "text/event-stream"}};
+  if (!options.api_key.empty()) {
+    driver.headers.emplace_back("Authorization", "Bearer " + options.api_key);
   }
+  driver.headers.insert(driver.headers.end(), options.headers.begin(), options.headers.end());
+  driver.max_concurrency = static_cast<size_t>(std::max(options.max_concurrency, 0));
+  driver.new_connections = options.new_connections;
+  driver.timeouts = options.timeouts;
+  return driver;
+}
 
-  Result<std::vector<RequestRecord>> Run(const std::atomic<bool>* stop) {
-    const size_t in_flight =
-        std::min<size_t>(static_cast<size_t>(options_.max_concurrency), bodies_.size());
-    while (next_ < in_flight) StartNext();
-    while (finished_ < bodies_.size()) {
-      if (stop != nullptr && *stop) return Cancelled("the benchmark was interrupted");
-      client_.Poll(kPollMs);
-    }
-    return std::move(records_);
+// Sends `prompts` as `driver` says.
+Result<DriverResult> Drive(const LoadGeneratorOptions& options, const DriverOptions& driver,
+                           const OptionalKeys& keys, const std::vector<Prompt>& prompts,
+                           const LiveProgress& progress, const std::atomic<bool>* stop) {
+  const BodySettings settings = SettingsOf(options);
+  std::vector<std::string> bodies;
+  std::vector<RequestRecord> records(prompts.size());
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    bodies.push_back(RequestBody(settings, keys, prompts[i]));
+    records[i].prompt_id = prompts[i].id;
+    records[i].planned_prompt_tokens = prompts[i].prompt_tokens;
+    records[i].requested_tokens = RequestedTokens(settings, prompts[i]);
   }
+  return DriveRequests(driver, std::move(bodies), std::move(records), progress, stop);
+}
 
- private:
-  void StartNext() {
-    const size_t i = next_++;
-    HttpCall call;
-    call.method = "POST";
-    call.url = options_.base_url + options_.endpoint;
-    call.headers = {{"Content-Type", "application/json"}, {"Accept", "text/event-stream"}};
-    if (!options_.api_key.empty())
-      call.headers.emplace_back("Authorization", "Bearer " + options_.api_key);
-    call.body = std::move(bodies_[i]);
-    call.timeout_ms = options_.request_timeout_ms;
-    call.on_data = [this, i](std::string_view bytes, int64_t now_ns) {
-      streams_[i]->OnBytes(bytes, now_ns);
-    };
-    call.on_done = [this, i](int status, const std::string& error, int64_t now_ns) {
-      streams_[i]->OnDone(status, error, now_ns);
-      ++finished_;
-      if (!records_[i].ok()) ++failed_;
-      if (next_ < bodies_.size()) StartNext();
-      if (progress_) progress_(finished_, bodies_.size(), failed_);
-    };
-    records_[i].send_ns = Clock::Real().NowNs();
-    client_.Start(std::move(call));
-  }
-
-  const LoadOptions& options_;
-  const LoadProgress& progress_;
-  std::vector<std::string> bodies_;
-  std::vector<RequestRecord> records_;
-  std::vector<std::unique_ptr<CompletionStream>> streams_;
-  size_t next_ = 0;
-  size_t finished_ = 0;
-  size_t failed_ = 0;
-  // Last, so that it goes first: its callbacks use everything above.
-  HttpClient client_;
-};
-
-Result<std::string> FirstServedModel(const LoadOptions& options) {
-  HttpCall call;
-  call.url = options.base_url + "/v1/models";
-  call.timeout_ms = 30'000;
-  if (!options.api_key.empty())
-    call.headers.emplace_back("Authorization", "Bearer " + options.api_key);
-  const std::string where = call.url;
-  FS_ASSIGN(const HttpClient::Response response, HttpClient::Fetch(std::move(call)));
-  if (response.status != 200) {
-    return Unavailable(
-        fmt::format("{}: HTTP {}: {}", where, response.status, ErrorMessage(response.body)));
-  }
-  FS_ASSIGN(const Json models, ParseJson(response.body, where));
-  if (models.is_object() && models.contains("data") && models["data"].is_array() &&
-      !models["data"].empty()) {
-    FS_ASSIGN(const std::optional<std::string> id, GetString(models["data"][0], "id", where));
-    if (id) return *id;
-  }
-  return Unavailable(fmt::format("{}: lists no model, name one with --model", where));
+Result<DriverResult> DriveClosed(const LoadGeneratorOptions& options, const OptionalKeys& keys,
+                                 const std::vector<Prompt>& prompts,
+                                 const std::atomic<bool>* stop) {
+  return Drive(options, DriverOptionsOf(options), keys, prompts, nullptr, stop);
 }
 
 // One short request, again without a key that a 400 answer may be about.
-Result<OptionalKeys> Probe(const LoadOptions& options, const std::atomic<bool>* stop,
+Result<OptionalKeys> Probe(const LoadGeneratorOptions& options, const std::atomic<bool>* stop,
                            std::vector<std::string>* notes) {
-  LoadOptions probe = options;
+  LoadGeneratorOptions probe = options;
   probe.max_concurrency = 1;
   // One token, so that nothing is drafted: the probe leaves the server's speculation as it was.
   const std::vector<Prompt> prompts = {{.id = "probe", .text = "Hello", .output_tokens = 1}};
-  OptionalKeys keys;
+  // Only our own bodies have keys that can be left out.
+  const bool ours =
+      options.dialect == Dialect::kNative && ApiKindOfPath(options.endpoint) != ApiKind::kSglang;
+  OptionalKeys keys = {.token_ids = ours, .usage = ours};
   for (;;) {
-    FS_ASSIGN(const std::vector<RequestRecord> records,
-              ClosedLoop(probe, keys, prompts, nullptr).Run(stop));
-    const RequestRecord& record = records.front();
+    FS_ASSIGN(const DriverResult result, DriveClosed(probe, keys, prompts, stop));
+    const RequestRecord& record = result.records.front();
     // A server may end such a prompt at once; that is an answer too.
     if (record.ok() || (record.http_status == 200 && !record.finish_reason.empty())) return keys;
     const bool refused = record.http_status == 400 || record.http_status == 422;
@@ -153,6 +88,27 @@ Result<OptionalKeys> Probe(const LoadOptions& options, const std::atomic<bool>* 
                                      options.endpoint, record.error));
     }
   }
+}
+
+Status WarmUp(const LoadGeneratorOptions& options, const OptionalKeys& keys,
+              const std::vector<Prompt>& prompts, const std::atomic<bool>* stop,
+              LoadResult* result) {
+  std::vector<Prompt> warmups =
+      SelectPrompts(options.warmup_prompts.empty() ? prompts : options.warmup_prompts,
+                    options.num_warmups, std::nullopt);
+  for (Prompt& warmup : warmups) {
+    const int32_t wanted = warmup.output_tokens > 0 ? warmup.output_tokens : options.output_len;
+    warmup.output_tokens = std::min(wanted, kWarmupTokens);
+  }
+  FS_ASSIGN(const DriverResult warm, DriveClosed(options, keys, warmups, stop));
+  for (const RequestRecord& record : warm.records) {
+    if (!record.ok()) {
+      return Unavailable(fmt::format("{}{}: a warm-up request failed: {}", options.base_url,
+                                     options.endpoint, record.error));
+    }
+  }
+  if (const auto first = warm.records.front().E2e()) result->warmup_first_ms = *first * 1000;
+  return {};
 }
 
 void NoteMissing(const std::vector<RequestRecord>& records, const OptionalKeys& keys,
@@ -182,42 +138,84 @@ double DurationSeconds(const std::vector<RequestRecord>& records) {
   return static_cast<double>(last - first) * 1e-9;
 }
 
+// After the run, since it costs more than a read takes.
+void CountText(const Tokenizer* tokenizer, std::vector<RequestRecord>* records) {
+  CountTokens count;
+  if (tokenizer != nullptr) {
+    count = [tokenizer](std::string_view text) {
+      return static_cast<int32_t>(tokenizer->Encode(text, /*add_special_tokens=*/false).size());
+    };
+  }
+  for (RequestRecord& record : *records) {
+    if (count) record.retokenized_tokens = count(record.text);
+    RefineBursts(count, &record);
+  }
+}
+
 }  // namespace
 
-Result<LoadResult> RunLoad(const LoadOptions& caller_options, const std::vector<Prompt>& prompts,
-                           const LoadProgress& progress, const std::atomic<bool>* stop) {
-  LoadOptions options = caller_options;
+void NormalizeTarget(std::string* base_url, std::string* endpoint) {
+  while (base_url->ends_with('/')) base_url->pop_back();
+  if (!base_url->ends_with("/v1")) return;
+  base_url->resize(base_url->size() - 3);
+  while (base_url->ends_with('/')) base_url->pop_back();
+  if (!endpoint->starts_with("/v1/") && *endpoint != DefaultPath(ApiKind::kSglang)) {
+    *endpoint = "/v1" + *endpoint;
+  }
+}
+
+Result<LoadResult> RunLoad(const LoadGeneratorOptions& caller_options,
+                           const std::vector<Prompt>& prompts, const LoadProgress& progress,
+                           const std::atomic<bool>* stop) {
+  LoadGeneratorOptions options = caller_options;
+  NormalizeTarget(&options.base_url, &options.endpoint);
+  const TargetServer server = {.base_url = options.base_url, .api_key = options.api_key};
+  DriverOptions driver = DriverOptionsOf(options);
+  std::vector<double> timestamps_ms;
+  for (const Prompt& prompt : prompts) {
+    if (prompt.timestamp_ms) timestamps_ms.push_back(*prompt.timestamp_ms);
+  }
+  FS_ASSIGN(driver.arrivals_ns,
+            ArrivalsOf(options.shape, options.rules, prompts.size(), timestamps_ms));
+  driver.duration_ns = static_cast<int64_t>(options.duration_s * 1e9);
+  driver.stop_gracefully = options.keep_when_stopped;
+
   LoadResult result;
   if (options.model.empty()) {
-    FS_ASSIGN(options.model, FirstServedModel(options));
+    FS_ASSIGN(options.model, FirstServedModel(server));
   }
   result.model = options.model;
   FS_ASSIGN(const OptionalKeys keys, Probe(options, stop, &result.notes));
-  if (options.num_warmups > 0) {
-    std::vector<Prompt> warmups = SelectPrompts(prompts, options.num_warmups, std::nullopt);
-    for (Prompt& warmup : warmups) {
-      const int32_t wanted = warmup.output_tokens > 0 ? warmup.output_tokens : options.output_len;
-      warmup.output_tokens = std::min(wanted, kWarmupTokens);
-    }
-    FS_ASSIGN(const std::vector<RequestRecord> records,
-              ClosedLoop(options, keys, warmups, nullptr).Run(stop));
-    for (const RequestRecord& record : records) {
-      if (!record.ok()) {
-        return Unavailable(fmt::format("{}{}: a warm-up request failed: {}", options.base_url,
-                                       options.endpoint, record.error));
-      }
-    }
-  }
+  if (options.num_warmups > 0) FS_TRY(WarmUp(options, keys, prompts, stop, &result));
+  if (options.flush_cache) FS_TRY(FlushCache(server, kFlushTimeoutMs));
 
-  FS_ASSIGN(const std::optional<SpecCounters> before,
-            FetchSpecCounters(options.base_url, options.api_key));
-  FS_ASSIGN(result.records, ClosedLoop(options, keys, prompts, progress).Run(stop));
+  FS_ASSIGN(const ServerCounters before, FetchServerCounters(server));
+  const LiveProgress watch = [&](const LiveFigures& live) {
+    if (progress) progress(live.finished, live.total, live.failed);
+    if (options.live) options.live(live);
+  };
+  FS_ASSIGN(DriverResult run, Drive(options, driver, keys, prompts, watch, stop));
+  result.records = std::move(run.records);
+  result.client = run.client;
+  result.client_duration_s = run.client_duration_s;
+  result.interrupted = run.interrupted;
   result.duration_s = DurationSeconds(result.records);
-  FS_ASSIGN(const std::optional<SpecCounters> after,
-            FetchSpecCounters(options.base_url, options.api_key));
-  if (after) {
-    FS_ASSIGN(result.spec, SpecCounters::Difference(before.value_or(SpecCounters()), *after));
+  // A server that died meanwhile is in the records; they are not thrown away for its counters.
+  if (const auto after = FetchServerCounters(server); !after.ok()) {
+    result.notes.push_back("after the run: " + after.status().message());
+  } else {
+    if (after->spec) {
+      FS_ASSIGN(result.spec,
+                SpecCounters::Difference(before.spec.value_or(SpecCounters()), *after->spec));
+    }
+    if (after->requests) result.requests_counted = *after->requests - before.requests.value_or(0);
   }
+  if (ApiKindOfPath(options.endpoint) == ApiKind::kSglang || options.rules == Dialect::kSglang) {
+    const int64_t asked_ns = Clock::Real().NowNs();
+    result.server_info = ServerInfo(server);
+    result.server_info_s = static_cast<double>(Clock::Real().NowNs() - asked_ns) * 1e-9;
+  }
+  CountText(options.tokenizer, &result.records);
   NoteMissing(result.records, keys, &result.notes);
   return result;
 }

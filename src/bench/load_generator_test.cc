@@ -59,7 +59,7 @@ TEST(LoadGeneratorTest, MeasuresSplitStreamsAndAsksForTheModel) {
     for (const char c : GoodStream()) bytes.emplace_back(1, c);
     return {.pieces = bytes};
   });
-  LoadOptions options;
+  LoadGeneratorOptions options;
   options.base_url = server.base_url();
   options.max_concurrency = 4;
   options.extra_body = Json{{"temperature", 0.5}, {"seed", 7}};
@@ -109,7 +109,7 @@ TEST(LoadGeneratorTest, KeepsExactlySoManyRequestsInFlight) {
     --in_flight;
     return {.pieces = {GoodStream()}};
   });
-  LoadOptions options;
+  LoadGeneratorOptions options;
   options.base_url = server.base_url();
   options.model = "m";
   options.max_concurrency = kConcurrency;
@@ -135,7 +135,7 @@ TEST(LoadGeneratorTest, CountsFailuresAndNeverRetries) {
     if (prompt == "p3") return {.pieces = {token}, .cut = true};
     return {.pieces = {GoodStream()}};
   });
-  LoadOptions options;
+  LoadGeneratorOptions options;
   options.base_url = server.base_url();
   options.model = "m";
   options.max_concurrency = 2;
@@ -164,7 +164,7 @@ TEST(LoadGeneratorTest, DropsOptionalKeysThatAServerRefuses) {
     return {.pieces = {Event(R"({"choices":[{"text":"a"}]})"),
                        Event(R"({"choices":[{"text":"b"}]})"), Event("[DONE]")}};
   });
-  LoadOptions options;
+  LoadGeneratorOptions options;
   options.base_url = server.base_url();
   options.model = "m";
   const auto result = RunLoad(options, Prompts(2), nullptr, nullptr);
@@ -188,7 +188,7 @@ TEST(LoadGeneratorTest, NotesAServerWithoutUsage) {
     full_requests += body.find("\"max_tokens\":128,") != std::string::npos;
     return {.pieces = {Event(R"({"choices":[{"text":"a"}]})"), Event("[DONE]")}};
   });
-  LoadOptions options;
+  LoadGeneratorOptions options;
   options.base_url = server.base_url();
   options.model = "m";
   options.num_warmups = 2;
@@ -204,7 +204,7 @@ TEST(LoadGeneratorTest, AServerThatRefusesTheFirstRequestIsAnError) {
   ScriptedServer server([&](const std::string&, const std::string&) -> ScriptedAnswer {
     return {.status = 401, .pieces = {R"({"error":{"message":"no key"}})"}};
   });
-  LoadOptions options;
+  LoadGeneratorOptions options;
   options.base_url = server.base_url();
   options.model = "m";
   const auto result = RunLoad(options, Prompts(1), nullptr, nullptr);
@@ -218,7 +218,7 @@ TEST(LoadGeneratorTest, NobodyListeningIsAnErrorThatNamesTheAddress) {
     ScriptedServer server([](const std::string&, const std::string&) { return ScriptedAnswer(); });
     base_url = server.base_url();
   }
-  LoadOptions options;
+  LoadGeneratorOptions options;
   options.base_url = base_url;
   options.model = "m";
   const auto result = RunLoad(options, Prompts(1), nullptr, nullptr);
@@ -232,7 +232,7 @@ TEST(LoadGeneratorTest, StopsWhenTold) {
   ScriptedServer server([](const std::string&, const std::string&) {
     return ScriptedAnswer{.pieces = {GoodStream()}};
   });
-  LoadOptions options;
+  LoadGeneratorOptions options;
   options.base_url = server.base_url();
   options.model = "m";
   const auto result = RunLoad(options, Prompts(1), nullptr, &stop);

@@ -52,6 +52,14 @@ struct Burst {
   int32_t text_bytes = 0;
 };
 
+// One read with events that hold choices, tokens or not: what the public tools time. Not written
+// to JSON.
+struct ChunkTime {
+  int64_t time_ns = 0;
+  int32_t events = 0;
+  int32_t text_events = 0;  // with generated text
+};
+
 // Speculation of one request, where the server reports it.
 struct RequestSpeculation {
   int64_t drafts = 0;  // verification steps
@@ -73,6 +81,7 @@ struct RequestRecord {
   int64_t done_ns = 0;                // [DONE], or the end of the response
   std::vector<Burst> bursts;          // first one at the first token; empty without any token
   BurstBasis burst_basis = BurstBasis::kChunk;
+  std::vector<ChunkTime> chunks;
 
   int32_t http_status = 0;  // 0: no complete response
   std::string error;        // "" when the request succeeded

@@ -8,9 +8,13 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <ctime>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 namespace firesteel {
 namespace {
@@ -54,22 +58,39 @@ struct ScriptedServer::Impl {
   int port = 0;
   std::thread acceptor;
   std::vector<std::thread> connections;  // acceptor thread, then the destructor
+  std::mutex mutex;
+  std::set<int> open;  // sockets that are served, so that the destructor can end idle ones
 
   void Serve(int socket) {
     std::string target, body;
-    if (ReadRequest(socket, &target, &body)) {
+    while (ReadRequest(socket, &target, &body)) {
       const ScriptedAnswer answer = handler(target, body);
-      SendAll(socket,
-              fmt::format(
-                  "HTTP/1.1 {} Scripted\r\nContent-Type: text/event-stream\r\nConnection: close\r\n"
-                  "Transfer-Encoding: chunked\r\n\r\n",
-                  answer.status));
-      for (const std::string& piece : answer.pieces) {
-        SendAll(socket, fmt::format("{:x}\r\n{}\r\n", piece.size(), piece));
-      }
-      if (!answer.cut) SendAll(socket, "0\r\n\r\n");
+      Write(socket, answer);
+      if (!answer.keep_alive || answer.close_after || answer.cut) break;
     }
+    const std::lock_guard lock(mutex);
+    open.erase(socket);
     close(socket);
+  }
+
+  static void Write(int socket, const ScriptedAnswer& answer) {
+    int64_t due_ns = Clock::Real().NowNs();
+    SendAll(socket, fmt::format("HTTP/1.1 {} Scripted\r\nContent-Type: {}\r\nConnection: {}\r\n"
+                                "Transfer-Encoding: chunked\r\n\r\n",
+                                answer.status, answer.content_type,
+                                answer.keep_alive ? "keep-alive" : "close"));
+    for (size_t i = 0; i < answer.pieces.size(); ++i) {
+      if (i < answer.delays_us.size()) {
+        // Absolute times: a late piece does not make the next one late.
+        due_ns += answer.delays_us[i] * 1000;
+        const timespec due = {.tv_sec = due_ns / 1'000'000'000, .tv_nsec = due_ns % 1'000'000'000};
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, nullptr);
+      }
+      const std::string& piece = answer.pieces[i];
+      if (answer.on_write) answer.on_write(i, Clock::Real().NowNs());
+      SendAll(socket, fmt::format("{:x}\r\n{}\r\n", piece.size(), piece));
+    }
+    if (!answer.cut) SendAll(socket, "0\r\n\r\n");
   }
 };
 
@@ -80,7 +101,7 @@ ScriptedServer::ScriptedServer(Handler handler) : impl_(std::make_unique<Impl>()
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   FS_CHECK(bind(impl_->listener, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
-  FS_CHECK(listen(impl_->listener, 128) == 0);
+  FS_CHECK(listen(impl_->listener, 4096) == 0);
   socklen_t size = sizeof(address);
   FS_CHECK(getsockname(impl_->listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
   impl_->port = ntohs(address.sin_port);
@@ -90,6 +111,10 @@ ScriptedServer::ScriptedServer(Handler handler) : impl_(std::make_unique<Impl>()
       if (client < 0) return;
       const int on = 1;
       setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+      {
+        const std::lock_guard lock(impl->mutex);
+        impl->open.insert(client);
+      }
       impl->connections.emplace_back([impl, client] { impl->Serve(client); });
     }
   });
@@ -98,6 +123,10 @@ ScriptedServer::ScriptedServer(Handler handler) : impl_(std::make_unique<Impl>()
 ScriptedServer::~ScriptedServer() {
   shutdown(impl_->listener, SHUT_RDWR);
   impl_->acceptor.join();
+  {
+    const std::lock_guard lock(impl_->mutex);
+    for (const int socket : impl_->open) shutdown(socket, SHUT_RD);
+  }
   for (std::thread& connection : impl_->connections) connection.join();
   close(impl_->listener);
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "bench/run_validity.h"
+
 namespace firesteel {
 namespace {
 
@@ -71,7 +73,6 @@ ServeMetrics ComputeServeMetrics(const LoadResult& result) {
   ServeMetrics m;
   m.duration_s = result.duration_s;
   m.spec = result.spec;
-  m.itl_basis = "token_ids";
   std::vector<double> ttft, tpot, itl, e2e;
   for (const RequestRecord& record : result.records) {
     if (!record.ok()) {
@@ -80,13 +81,14 @@ ServeMetrics ComputeServeMetrics(const LoadResult& result) {
       continue;
     }
     ++m.completed;
-    m.input_tokens += record.prompt_tokens.value_or(0);
+    m.input_tokens += record.InputTokens().value_or(0);
     m.cached_tokens += record.cached_tokens.value_or(0);
     m.output_tokens += record.OutputTokens();
     const std::string basis = record.OutputCountBasis();
     m.output_count_basis =
         m.output_count_basis.empty() || m.output_count_basis == basis ? basis : "mixed";
-    if (!record.token_ids) m.itl_basis = "chunk";
+    const std::string itl_basis = BurstBasisName(record.burst_basis);
+    m.itl_basis = m.itl_basis.empty() || m.itl_basis == itl_basis ? itl_basis : "mixed";
     if (const auto s = record.Ttft()) ttft.push_back(*s * kMsPerSecond);
     if (const auto s = record.Tpot()) tpot.push_back(*s * kMsPerSecond);
     if (const auto s = record.E2e()) e2e.push_back(*s * kMsPerSecond);
@@ -143,15 +145,58 @@ std::string FormatServeTable(const ServeMetrics& m, int32_t max_concurrency) {
   return out;
 }
 
-Json ServeResultJson(const LoadOptions& options, const LoadResult& result, const ServeMetrics& m,
-                     bool detailed) {
+std::string FormatRunDetails(const RunResult& run) {
+  std::string out;
+  const auto pair = [](const Statistics& s) {
+    return fmt::format("mean {:.2f} ms, P99 {:.2f} ms", s.mean, s.p99);
+  };
+  if (run.load.kind != "closed") {
+    out += fmt::format("open loop ({}): {:.2f} requests a second due, {:.2f} sent\n", run.load.kind,
+                       run.requested_rate, run.achieved_rate);
+    for (const auto& [name, what] :
+         {std::pair("ttft_sched_ms", "TTFT"), std::pair("e2e_sched_ms", "E2EL")}) {
+      if (const Statistics* s = run.whole.Find(name)) {
+        out += fmt::format("{} from when requests were due: {}\n", what, pair(*s));
+      }
+    }
+  }
+  if (run.steady) {
+    out += fmt::format(
+        "steady part: {:.1f} s of {:.1f} s, {:.2f} output tok/s, {:.1f} requests in flight\n",
+        run.steady->duration_s, run.whole.duration_s, run.steady->output_tokens_per_s,
+        run.steady->mean_in_flight);
+  }
+  if (run.goodput_per_s) {
+    out += fmt::format("goodput: {:.2f} requests a second, {:.1f} % of all\n", *run.goodput_per_s,
+                       run.goodput_pct.value_or(0));
+  }
+  if (run.client.wall_s > 0) {
+    out += fmt::format(
+        "client: {:.1f} % of a core, {:.2f} ms late at P99, kept from its core for {:.1f} %\n",
+        100 * run.client.cpu_s / run.client.wall_s, run.client.lag_p99_ms,
+        100 * run.client.withheld_s / run.client.wall_s);
+  }
+  std::vector<RunFinding> findings = run.findings;
+  std::stable_sort(findings.begin(), findings.end(), [](const RunFinding& a, const RunFinding& b) {
+    return a.severity < b.severity;
+  });
+  for (const RunFinding& finding : findings) {
+    out += fmt::format("{}: {}: {}\n", FindingSeverityName(finding.severity), finding.id,
+                       finding.message);
+  }
+  return out;
+}
+
+Json ServeResultJson(const LoadGeneratorOptions& options, const LoadResult& result,
+                     const ServeMetrics& m, bool detailed, const RunResult* run) {
   Json json;
   json["date"] = UtcNow();
   json["base_url"] = options.base_url;
   json["endpoint"] = options.endpoint;
   json["model_id"] = result.model;
   json["num_prompts"] = result.records.size();
-  json["request_rate"] = "inf";
+  json["request_rate"] =
+      options.shape.request_rate ? Json(*options.shape.request_rate) : Json("inf");
   json["max_concurrency"] = options.max_concurrency;
   json["extra_body"] = options.extra_body;
   json["duration"] = m.duration_s;
@@ -179,6 +224,7 @@ Json ServeResultJson(const LoadOptions& options, const LoadResult& result, const
     json["spec_decode_per_position_acceptance_rates"] = m.spec->AcceptancePerPosition();
   }
   json["notes"] = result.notes;
+  json["run"] = RunResultJson(run != nullptr ? *run : MakeRunResult(options, result));
   if (detailed) {
     Json requests = Json::array();
     const int64_t origin_ns = FirstSendNs(result.records);

@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "bench/load_generator.h"
+#include "bench/run_result.h"
 #include "bench/statistics.h"
 
 namespace firesteel {
@@ -38,10 +39,13 @@ ServeMetrics ComputeServeMetrics(const LoadResult& result);
 
 // The table, lines of 50 columns ending in '\n'.
 std::string FormatServeTable(const ServeMetrics& metrics, int32_t max_concurrency);
+// What else a person wants to know of a run: from when requests were due, the steady part, goodput,
+// how the client fared; then a line for each finding, the worst last.
+std::string FormatRunDetails(const RunResult& run);
 
-// An object; `detailed` adds the lists over requests (input_lens, output_lens, ttfts, itls, errors
-// …).
-Json ServeResultJson(const LoadOptions& options, const LoadResult& result,
-                     const ServeMetrics& metrics, bool detailed);
+// An object: the figures under vLLM's names, and "run" with everything (run_result.h); `detailed`
+// adds the requests (request_record.h). `run` null: it is made here.
+Json ServeResultJson(const LoadGeneratorOptions& options, const LoadResult& result,
+                     const ServeMetrics& metrics, bool detailed, const RunResult* run = nullptr);
 
 }  // namespace firesteel

@@ -4,8 +4,6 @@
 
 #include <charconv>
 
-#include "net/http_client.h"
-
 namespace firesteel {
 namespace {
 
@@ -112,17 +110,6 @@ std::optional<SpecCounters> ParseSpecCounters(std::string_view text) {
   }
   if (!found) return std::nullopt;
   return counters;
-}
-
-Result<std::optional<SpecCounters>> FetchSpecCounters(const std::string& base_url,
-                                                      const std::string& api_key) {
-  HttpCall call;
-  call.url = base_url + "/metrics";
-  call.timeout_ms = 30'000;
-  if (!api_key.empty()) call.headers.emplace_back("Authorization", "Bearer " + api_key);
-  FS_ASSIGN(const HttpClient::Response response, HttpClient::Fetch(std::move(call)));
-  if (response.status != 200) return std::optional<SpecCounters>();
-  return ParseSpecCounters(response.body);
 }
 
 }  // namespace firesteel

@@ -32,9 +32,4 @@ struct SpecCounters {
 // speculate or does not say.
 std::optional<SpecCounters> ParseSpecCounters(std::string_view prometheus_text);
 
-// GET `base_url`/metrics. A server without metrics gives nullopt, one that does not answer an
-// error.
-Result<std::optional<SpecCounters>> FetchSpecCounters(const std::string& base_url,
-                                                      const std::string& api_key);
-
 }  // namespace firesteel

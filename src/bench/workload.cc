@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -15,24 +17,89 @@ namespace {
 
 constexpr size_t kMaxPromptFileBytes = size_t{1} << 30;
 
+constexpr const char* kOwnKeys[] = {
+    "id",   "kind",          "prompt",        "messages",   "input_ids",  "group",
+    "body", "conversations", "output_tokens", "output_len", "max_tokens", "timestamp_ms"};
+
+// The first entry of a conversation: {"content": …}, ShareGPT's {"value": …}, or the text itself.
+Result<std::string> FirstOfConversation(const Json& list, const std::string& where) {
+  if (list.is_array() && !list.empty()) {
+    const Json& first = list.front();
+    if (first.is_string()) return first.get<std::string>();
+    for (const char* key : {"content", "value"}) {
+      if (first.is_object() && first.contains(key) && first[key].is_string()) {
+        return first[key].get<std::string>();
+      }
+    }
+  }
+  return InvalidArgument(
+      fmt::format("{}: conversations is not a list of objects with content or value", where));
+}
+
+Status ReadText(const Json& row, const std::string& where, Prompt* prompt) {
+  if (const auto messages = row.find("messages"); messages != row.end()) {
+    if (!messages->is_array() || messages->empty()) {
+      return InvalidArgument(fmt::format("{}: messages is not a list of messages", where));
+    }
+    prompt->messages = *messages;
+    return {};
+  }
+  if (row.contains("input_ids")) {
+    FS_ASSIGN(const auto ids, GetIntList(row, "input_ids", where));
+    if (!ids || ids->empty()) return InvalidArgument(fmt::format("{}: input_ids is empty", where));
+    for (const int64_t id : *ids) {
+      if (id < 0 || id > INT32_MAX) {
+        return InvalidArgument(fmt::format("{}: input_ids holds {}", where, id));
+      }
+      prompt->token_ids.push_back(static_cast<int32_t>(id));
+    }
+    prompt->prompt_tokens = static_cast<int32_t>(ids->size());
+    return {};
+  }
+  if (!row.contains("prompt") && row.contains("conversations")) {
+    FS_ASSIGN(prompt->text, FirstOfConversation(row["conversations"], where));
+  } else {
+    FS_ASSIGN(std::optional<std::string> text, GetString(row, "prompt", where));
+    if (!text) return InvalidArgument(fmt::format("{}: prompt is missing", where));
+    prompt->text = *std::move(text);
+  }
+  if (prompt->text.empty()) return InvalidArgument(fmt::format("{}: prompt is empty", where));
+  return {};
+}
+
 Result<Prompt> ParseRow(std::string_view line, const std::string& where, size_t line_number) {
   FS_ASSIGN(const Json row, ParseJson(line, where));
   if (!row.is_object()) {
     return InvalidArgument(fmt::format("{}: is not an object, expected {{\"prompt\": …}}", where));
   }
   Prompt prompt;
-  FS_ASSIGN(std::optional<std::string> text, GetString(row, "prompt", where));
-  if (!text) return InvalidArgument(fmt::format("{}: prompt is missing", where));
-  if (text->empty()) return InvalidArgument(fmt::format("{}: prompt is empty", where));
-  prompt.text = *std::move(text);
+  FS_TRY(ReadText(row, where, &prompt));
   FS_ASSIGN(const std::optional<std::string> kind, GetString(row, "kind", where));
   prompt.kind = kind.value_or("");
-  FS_ASSIGN(const std::optional<int64_t> output_tokens, GetInt(row, "output_tokens", where));
-  if (output_tokens && (*output_tokens < 1 || *output_tokens > INT32_MAX)) {
-    return InvalidArgument(
-        fmt::format("{}: output_tokens is {}, expected at least 1", where, *output_tokens));
+  for (const char* key : {"max_tokens", "output_len", "output_tokens"}) {
+    FS_ASSIGN(const std::optional<int64_t> output_tokens, GetInt(row, key, where));
+    if (!output_tokens) continue;
+    if (*output_tokens < 1 || *output_tokens > INT32_MAX) {
+      return InvalidArgument(
+          fmt::format("{}: {} is {}, expected at least 1", where, key, *output_tokens));
+    }
+    prompt.output_tokens = static_cast<int32_t>(*output_tokens);
   }
-  prompt.output_tokens = static_cast<int32_t>(output_tokens.value_or(0));
+  FS_ASSIGN(prompt.timestamp_ms, GetDouble(row, "timestamp_ms", where));
+  if (row.contains("body")) {
+    if (!row["body"].is_object()) {
+      return InvalidArgument(fmt::format("{}: body is not an object", where));
+    }
+    prompt.body = row["body"];
+  }
+  if (!prompt.messages.is_null()) {
+    // A row that is a chat body: what it holds besides goes into its request.
+    for (const auto& [key, value] : row.items()) {
+      if (std::find(std::begin(kOwnKeys), std::end(kOwnKeys), key) == std::end(kOwnKeys)) {
+        prompt.body[key] = value;
+      }
+    }
+  }
   prompt.id = std::to_string(line_number);
   if (const auto id = row.find("id"); id != row.end() && !id->is_null()) {
     prompt.id = id->is_string() ? id->get<std::string>() : DumpJson(*id);

@@ -23,6 +23,26 @@ TEST(WorkloadTest, ReadsRowsInOrder) {
   EXPECT_EQ((*prompts)[1].output_tokens, 9);
 }
 
+TEST(WorkloadTest, TakesTheRowsOfOtherTools) {
+  const auto prompts = ParsePrompts(
+      R"({"conversations":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}
+{"conversations":[{"from":"human","value":"v"}]}
+{"messages":[{"role":"user","content":"c"}],"max_tokens":5,"top_p":0.5}
+{"input_ids":[3,4],"output_len":6,"timestamp_ms":1.5,"body":{"seed":1}})",
+      "f");
+  ASSERT_TRUE(prompts.ok()) << prompts.status().message();
+  EXPECT_EQ((*prompts)[0].text, "a");
+  EXPECT_EQ((*prompts)[1].text, "v");
+  EXPECT_EQ(DumpJson((*prompts)[2].messages), R"([{"role":"user","content":"c"}])");
+  EXPECT_EQ((*prompts)[2].output_tokens, 5);
+  EXPECT_EQ(DumpJson((*prompts)[2].body), R"({"top_p":0.5})");
+  EXPECT_EQ((*prompts)[3].token_ids, (std::vector<int32_t>{3, 4}));
+  EXPECT_EQ((*prompts)[3].prompt_tokens, 2);
+  EXPECT_EQ((*prompts)[3].output_tokens, 6);
+  EXPECT_EQ((*prompts)[3].timestamp_ms, 1.5);
+  EXPECT_EQ(DumpJson((*prompts)[3].body), R"({"seed":1})");
+}
+
 TEST(WorkloadTest, MessagesNameTheLine) {
   const struct {
     const char* text;
@@ -35,6 +55,10 @@ TEST(WorkloadTest, MessagesNameTheLine) {
       {"[1]", "f: line 1: is not an object"},
       {"{\"prompt\":", "f: line 1: is not valid JSON"},
       {"{\"prompt\":\"a\",\"output_tokens\":0}", "output_tokens is 0, expected at least 1"},
+      {"{\"conversations\":[3]}", "conversations is not a list of objects"},
+      {"{\"messages\":[]}", "messages is not a list of messages"},
+      {"{\"input_ids\":[-1]}", "input_ids holds -1"},
+      {"{\"prompt\":\"a\",\"body\":3}", "body is not an object"},
       {"{\"prompt\":\"a\",\"id\":1}\n{\"prompt\":\"b\",\"id\":1}",
        "f: line 2: id 1 was used before"},
   };

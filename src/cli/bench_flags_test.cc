@@ -74,7 +74,17 @@ TEST(BenchServeFlagsTest, FlagsBecomeALoad) {
                              "--result-filename",
                              "f.json",
                              "--percentile-metrics",
-                             "ttft,tpot"});
+                             "ttft,e2el",
+                             "--metric-percentiles",
+                             "50,99.9",
+                             "--metadata",
+                             "a=b",
+                             "c=d=e",
+                             "--goodput",
+                             "ttft:100",
+                             "tpot:50.5",
+                             "--header",
+                             "X-A=1"});
   ASSERT_TRUE(o.ok()) << o.status().message();
   EXPECT_EQ(o->load.base_url, "http://h:1");
   EXPECT_EQ(o->load.endpoint, "/v1/chat/completions");
@@ -85,14 +95,134 @@ TEST(BenchServeFlagsTest, FlagsBecomeALoad) {
             R"({"temperature":0.5,"top_p":0.1,"top_k":-1,"seed":-5,"x":[1]})");
   EXPECT_EQ(o->load.num_warmups, 2);
   EXPECT_EQ(o->load.api_key, "k");
-  EXPECT_EQ(o->num_prompts, 10);
-  EXPECT_EQ(o->shuffle_seed, 3u);
-  EXPECT_EQ(o->output_file, "d/f.json");
-  EXPECT_TRUE(o->save_detailed);
+  EXPECT_EQ(o->dataset.num_prompts, 10);
+  EXPECT_EQ(o->dataset.seed, 3u);
+  EXPECT_TRUE(o->save_vllm);
+  EXPECT_EQ(o->vllm_dir, "d");
+  EXPECT_EQ(o->vllm_file, "f.json");
+  EXPECT_TRUE(o->exports.detailed);
+  EXPECT_THAT(o->exports.metrics, ElementsAre("ttft", "e2el"));
+  EXPECT_THAT(o->exports.percentiles, ElementsAre(50, 99.9));
+  EXPECT_EQ(o->load.metadata.at("c"), "d=e");
+  EXPECT_EQ(o->load.goodput.ttft_ms, 100);
+  EXPECT_EQ(o->load.goodput.tpot_ms, 50.5);
+  EXPECT_THAT(o->load.headers, ElementsAre(std::pair<std::string, std::string>("X-A", "1")));
   const auto least = ParseBench({"--dataset-path", "p", "--host", "::1", "--port", "9"});
   ASSERT_TRUE(least.ok());
   EXPECT_EQ(least->load.base_url, "http://[::1]:9");
-  EXPECT_EQ(least->output_file, "");
+  EXPECT_EQ(least->load.shape.kind, "closed");
+  EXPECT_FALSE(least->save_vllm);
+  EXPECT_EQ(least->result_json, "");
+}
+
+TEST(BenchServeFlagsTest, VllmsCommandLines) {
+  const auto random = ParseBench({"--backend",
+                                  "vllm",
+                                  "--base-url",
+                                  "http://h:8000/v1",
+                                  "--endpoint",
+                                  "/v1/completions",
+                                  "--model",
+                                  "org/model",
+                                  "--tokenizer",
+                                  "org/model",
+                                  "--trust-remote-code",
+                                  "--dataset-name",
+                                  "random",
+                                  "--random-input-len",
+                                  "1k",
+                                  "--random-output-len",
+                                  "256",
+                                  "--random-range-ratio",
+                                  "0.2",
+                                  "--num-prompts",
+                                  "64",
+                                  "--request-rate",
+                                  "8.5",
+                                  "--burstiness",
+                                  "0.5",
+                                  "--max-concurrency",
+                                  "16",
+                                  "--seed",
+                                  "0",
+                                  "--percentile-metrics",
+                                  "ttft,tpot,itl,e2el",
+                                  "--save-result",
+                                  "--label",
+                                  "x",
+                                  "--disable-tqdm"});
+  ASSERT_TRUE(random.ok()) << random.status().message();
+  EXPECT_EQ(random->load.base_url, "http://h:8000");
+  EXPECT_EQ(random->load.endpoint, "/v1/completions");
+  EXPECT_EQ(random->load.shape.kind, "gamma");
+  EXPECT_EQ(random->load.shape.request_rate, 8.5);
+  EXPECT_EQ(random->dataset.input_len, 1000);
+  EXPECT_EQ(random->dataset.range_ratio, 0.2);
+  EXPECT_TRUE(random->load.ignore_eos);
+  EXPECT_FALSE(random->progress);
+  EXPECT_EQ(random->tokenizer, "org/model");
+  const auto ramp =
+      ParseBench({"--dataset-path", "p", "--ramp-up-strategy", "linear", "--ramp-up-start-rps", "1",
+                  "--ramp-up-end-rps", "9", "--dialect", "vllm"});
+  ASSERT_TRUE(ramp.ok()) << ramp.status().message();
+  EXPECT_EQ(ramp->load.shape.kind, "poisson");
+  EXPECT_EQ(ramp->load.shape.ramp_end_rate, 9);
+  EXPECT_EQ(ramp->load.dialect, Dialect::kVllm);
+  EXPECT_EQ(DumpJson(ramp->load.extra_body), "{}");  // its temperature is the server's
+}
+
+TEST(BenchServeFlagsTest, SglangsCommandLines) {
+  const auto o = ParseBench({"--backend",
+                             "sglang",
+                             "--dataset-name",
+                             "random-ids",
+                             "--model",
+                             "m",
+                             "--random-input-len",
+                             "512",
+                             "--random-output-len",
+                             "128",
+                             "--random-range-ratio",
+                             "0.5",
+                             "--num-prompts",
+                             "32",
+                             "--request-rate",
+                             "inf",
+                             "--max-concurrency",
+                             "8",
+                             "--output-file",
+                             "out.jsonl",
+                             "--output-details",
+                             "--warmup-requests",
+                             "3",
+                             "--flush-cache",
+                             "--extra-request-body",
+                             R"({"x":1})"});
+  ASSERT_TRUE(o.ok()) << o.status().message();
+  EXPECT_EQ(o->load.base_url, "http://127.0.0.1:30000");
+  EXPECT_EQ(o->load.endpoint, "/generate");
+  EXPECT_EQ(o->load.rules, Dialect::kSglang);
+  EXPECT_EQ(o->load.dialect, Dialect::kNative);
+  EXPECT_EQ(o->dataset.dialect, Dialect::kSglang);
+  EXPECT_TRUE(o->load.ignore_eos);
+  EXPECT_TRUE(o->load.flush_cache);
+  EXPECT_EQ(o->load.num_warmups, 3);
+  EXPECT_EQ(o->sglang_file, "out.jsonl");
+  EXPECT_EQ(o->load.shape.seed, 42u);
+  const auto off = ParseBench({"--backend", "sglang-oai-chat", "--dataset-path", "p",
+                               "--disable-ignore-eos", "--use-trace-timestamps"});
+  ASSERT_TRUE(off.ok()) << off.status().message();
+  EXPECT_FALSE(off->load.ignore_eos);
+  EXPECT_EQ(off->load.endpoint, "/v1/chat/completions");
+  EXPECT_EQ(off->load.shape.kind, "trace");
+  const auto prefixes =
+      ParseBench({"--dataset-name", "prefix_repetition", "--num-prompts", "100",
+                  "--prefix-repetition-num-prefixes", "4", "--prefix-repetition-output-len", "9"});
+  ASSERT_TRUE(prefixes.ok()) << prefixes.status().message();
+  EXPECT_EQ(prefixes->dataset.num_groups, 4);
+  EXPECT_EQ(prefixes->dataset.prompts_per_group, 25);
+  EXPECT_EQ(prefixes->dataset.system_len, 256);
+  EXPECT_EQ(prefixes->dataset.output_len, 9);
 }
 
 TEST(BenchServeFlagsTest, BadCommandLinesSayWhatIsWrong) {
@@ -101,10 +231,17 @@ TEST(BenchServeFlagsTest, BadCommandLinesSayWhatIsWrong) {
     const char* message;
   } kCases[] = {
       {{}, "--dataset-path is missing"},
-      {{"--dataset-path", "p", "--dataset-name", "random"},
-       "--dataset-name is random, expected one of jsonl, custom"},
-      {{"--dataset-path", "p", "--request-rate", "4"},
-       "--request-rate is 4, this version has only inf"},
+      {{"--dataset-path", "p", "--dataset-name", "randon"},
+       "--dataset-name is randon, expected one of jsonl, custom"},
+      {{"--dataset-path", "p", "--request-rate", "-4"}, "--request-rate is -4"},
+      {{"--dataset-path", "p", "--arrival", "constant"}, "which needs --request-rate"},
+      {{"--dataset-path", "p", "--ramp-up-strategy", "linear"}, "--ramp-up-start-rps is missing"},
+      {{"--dataset-path", "p", "--goodput", "ttft"}, "--goodput holds ttft, expected KEY:VALUE"},
+      {{"--dataset-path", "p", "--goodput", "x:1"}, "--goodput holds x, expected one of ttft"},
+      {{"--dataset-path", "p", "--goodput", "ttft:z"}, "--goodput holds z, expected a number"},
+      {{"--dataset-path", "p", "--metadata", "x"}, "--metadata holds x, expected KEY=VALUE"},
+      {{"--dataset-path", "p", "--percentile-metrics", "ttft,x"}, "--percentile-metrics holds x"},
+      {{"--dataset-path", "p", "--metric-percentiles", "101"}, "--metric-percentiles holds 101"},
       {{"--dataset-path", "p", "--base-url", "localhost:1"},
        "--base-url is localhost:1, expected http://"},
       {{"--dataset-path", "p", "--endpoint", "v1"}, "--endpoint is v1, expected a path"},

@@ -2,89 +2,39 @@
 
 #include <curl/curl.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "net/http_transfer_internal.h"
 
 namespace firesteel {
 namespace {
 
-struct Transfer {
-  HttpCall call;
-  CURL* easy = nullptr;
-  curl_slist* headers = nullptr;
-  std::array<char, CURL_ERROR_SIZE> error{};
-
-  ~Transfer() {
-    curl_easy_cleanup(easy);
-    curl_slist_free_all(headers);
-  }
-};
-
-size_t OnBody(char* bytes, size_t, size_t size, void* user) {
-  const auto* transfer = static_cast<Transfer*>(user);
-  if (transfer->call.on_data) {
-    transfer->call.on_data(std::string_view(bytes, size), Clock::Real().NowNs());
-  }
-  return size;
+// Thousands of streams need more descriptors than the soft limit of most systems.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 void InitLibraryOnce() {
   static std::once_flag once;
-  std::call_once(once, [] { FS_CHECK(curl_global_init(CURL_GLOBAL_ALL) == CURLE_OK); });
-}
-
-void AppendHeader(const std::string& line, curl_slist** list) {
-  curl_slist* longer = curl_slist_append(*list, line.c_str());
-  FS_CHECK(longer != nullptr);
-  *list = longer;
-}
-
-void SetMethod(CURL* easy, const HttpCall& call) {
-  if (call.method == "HEAD") {
-    curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
-  } else if (call.method == "POST" || !call.body.empty()) {
-    curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(call.body.size()));
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call.body.c_str());  // borrowed: lives in Transfer
-    if (call.method != "POST") curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call.method.c_str());
-  } else if (call.method != "GET") {
-    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call.method.c_str());
-  }
-}
-
-std::unique_ptr<Transfer> MakeTransfer(HttpCall call) {
-  auto transfer = std::make_unique<Transfer>();
-  transfer->call = std::move(call);
-  CURL* easy = transfer->easy = curl_easy_init();
-  FS_CHECK(easy != nullptr);
-  for (const auto& [name, value] : transfer->call.headers) {
-    // libcurl spells an empty value with a semicolon; a colon would remove the header.
-    AppendHeader(value.empty() ? name + ";" : name + ": " + value, &transfer->headers);
-  }
-  // Without this a body above 1 MiB waits up to a second for "100 Continue".
-  AppendHeader("Expect:", &transfer->headers);
-  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, transfer->headers);
-  curl_easy_setopt(easy, CURLOPT_URL, transfer->call.url.c_str());
-  SetMethod(easy, transfer->call);
-  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(transfer->call.timeout_ms));
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  // A proxy from the environment would stand between us and what we measure.
-  curl_easy_setopt(easy, CURLOPT_PROXY, "");
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &OnBody);
-  curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer.get());
-  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->error.data());
-  return transfer;
+  std::call_once(once, [] {
+    FS_CHECK(curl_global_init(CURL_GLOBAL_ALL) == CURLE_OK);
+    RaiseFileLimit();
+  });
 }
 
 }  // namespace
@@ -97,8 +47,13 @@ struct HttpClient::Impl {
   int64_t wake_at_ns = -1;  // when libcurl wants to be called; -1: only on socket events
   bool inside = false;      // libcurl runs: it must not be given new transfers now
   bool closing = false;
-  std::unordered_map<CURL*, std::unique_ptr<Transfer>> running;
-  std::deque<std::unique_ptr<Transfer>> queued;
+  std::unordered_map<CURL*, std::unique_ptr<HttpTransfer>> running;
+  std::deque<std::unique_ptr<HttpTransfer>> queued;
+  CallId last_id = 0;
+  int64_t read_ns = 0;      // see HttpTransfer
+  int64_t woken_ns = 0;     // when the last wait for events ended
+  int64_t readable_ns = 0;  // see ReadableSinceNs
+  int64_t waited_ns = 0;
 
   static int OnSocket(CURL*, curl_socket_t socket, int what, void* user, void* known) {
     auto* self = static_cast<Impl*>(user);
@@ -132,11 +87,12 @@ struct HttpClient::Impl {
   void Action(curl_socket_t socket, int events) {
     int still_running = 0;
     inside = true;
+    read_ns = 0;
     curl_multi_socket_action(multi, socket, events, &still_running);
     inside = false;
   }
 
-  void Add(std::unique_ptr<Transfer> transfer) {
+  void Add(std::unique_ptr<HttpTransfer> transfer) {
     CURL* easy = transfer->easy;
     running.emplace(easy, std::move(transfer));
     inside = true;
@@ -147,11 +103,25 @@ struct HttpClient::Impl {
 
   void Finish(CURL* easy, CURLcode code) {
     const auto it = running.find(easy);
-    const std::unique_ptr<Transfer> transfer = std::move(it->second);
+    const std::unique_ptr<HttpTransfer> transfer = std::move(it->second);
     running.erase(it);
     curl_multi_remove_handle(multi, easy);
     long status = 0;
     std::string error;
+    HttpCallInfo& info = transfer->info;
+    info.fault = FaultOf(code, *transfer);
+    long connections = 0;
+    curl_off_t connected_us = 0, secured_us = 0;
+    curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &connections);
+    curl_easy_getinfo(easy, CURLINFO_CONNECT_TIME_T, &connected_us);
+    curl_easy_getinfo(easy, CURLINFO_APPCONNECT_TIME_T, &secured_us);
+    if (transfer->sends > 0) {
+      info.connect_ns = connections > 0 ? std::max(connected_us, secured_us) * 1000 : 0;
+    }
+    const char* content_type = nullptr;
+    curl_easy_getinfo(easy, CURLINFO_CONTENT_TYPE, &content_type);
+    if (content_type != nullptr) info.content_type = content_type;
+    if (transfer->call.on_info) transfer->call.on_info(info);
     if (code == CURLE_OK) {
       curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     } else {
@@ -174,11 +144,14 @@ struct HttpClient::Impl {
 
   void AddQueued() {
     while (!queued.empty()) {
-      std::unique_ptr<Transfer> transfer = std::move(queued.front());
+      std::unique_ptr<HttpTransfer> transfer = std::move(queued.front());
       queued.pop_front();
       Add(std::move(transfer));
     }
   }
+
+  // Waits for events, at most until `deadline_ns` or until libcurl's timer.
+  int Wait(int64_t deadline_ns, std::span<epoll_event> events);
 
   bool TimerDue() const { return wake_at_ns >= 0 && Clock::Real().NowNs() >= wake_at_ns; }
 };
@@ -201,7 +174,7 @@ HttpClient::~HttpClient() {
   auto transfers = std::move(impl_->running);
   impl_->running.clear();
   const int64_t now = Clock::Real().NowNs();
-  const auto abandon = [now](const Transfer& transfer) {
+  const auto abandon = [now](const HttpTransfer& transfer) {
     if (transfer.call.on_done) transfer.call.on_done(0, "the client was closed", now);
   };
   for (auto& [easy, transfer] : transfers) {
@@ -215,13 +188,27 @@ HttpClient::~HttpClient() {
   close(impl_->epoll);
 }
 
-void HttpClient::Start(HttpCall call) {
-  if (impl_->closing) return;
+HttpClient::CallId HttpClient::Start(HttpCall call) {
+  if (impl_->closing) return 0;
   auto transfer = MakeTransfer(std::move(call));
+  const CallId id = transfer->id = ++impl_->last_id;
+  transfer->read_ns = &impl_->read_ns;
   if (impl_->inside) {
     impl_->queued.push_back(std::move(transfer));
   } else {
     impl_->Add(std::move(transfer));
+  }
+  return id;
+}
+
+void HttpClient::Cancel(CallId id) {
+  FS_CHECK(!impl_->inside, "HttpClient::Cancel from a callback");
+  std::erase_if(impl_->queued, [id](const auto& transfer) { return transfer->id == id; });
+  for (auto it = impl_->running.begin(); it != impl_->running.end(); ++it) {
+    if (it->second->id != id) continue;
+    curl_multi_remove_handle(impl_->multi, it->first);
+    impl_->running.erase(it);
+    return;
   }
 }
 
@@ -229,17 +216,39 @@ int HttpClient::InFlight() const {
   return static_cast<int>(impl_->running.size() + impl_->queued.size());
 }
 
+int64_t HttpClient::ReadableSinceNs() const { return impl_->readable_ns; }
+int64_t HttpClient::WaitedNs() const { return impl_->waited_ns; }
+
 void HttpClient::Poll(int timeout_ms) {
-  impl_->AddQueued();
-  int wait_ms = timeout_ms;
-  if (impl_->wake_at_ns >= 0) {
-    const int64_t left_ns = impl_->wake_at_ns - Clock::Real().NowNs();
-    const int64_t left_ms = left_ns <= 0 ? 0 : (left_ns + 999'999) / 1'000'000;
-    if (timeout_ms < 0 || left_ms < timeout_ms) wait_ms = static_cast<int>(left_ms);
+  PollUntil(timeout_ms < 0 ? INT64_MAX : Clock::Real().NowNs() + int64_t{timeout_ms} * 1'000'000);
+}
+
+int HttpClient::Impl::Wait(int64_t deadline_ns, std::span<epoll_event> events) {
+  if (wake_at_ns >= 0) deadline_ns = std::min(deadline_ns, wake_at_ns);
+  const int64_t before_ns = woken_ns;
+  const int capacity = static_cast<int>(events.size());
+  // First without waiting: only this tells what was there before from what came while we waited.
+  int count = epoll_wait(epoll, events.data(), capacity, 0);
+  const int64_t looked_ns = Clock::Real().NowNs();
+  woken_ns = looked_ns;
+  readable_ns = before_ns == 0 ? looked_ns : before_ns;
+  if (count != 0 || deadline_ns <= looked_ns) return count;
+  const int64_t left_ns = deadline_ns - looked_ns;
+  const timespec timeout = {.tv_sec = left_ns / 1'000'000'000, .tv_nsec = left_ns % 1'000'000'000};
+  count = epoll_pwait2(epoll, events.data(), capacity, &timeout, nullptr);
+  if (count < 0 && errno == ENOSYS) {  // kernels before 5.11 wait in milliseconds
+    count = epoll_wait(epoll, events.data(), capacity,
+                       static_cast<int>(std::min<int64_t>(left_ns / 1'000'000 + 1, 1000)));
   }
+  woken_ns = readable_ns = Clock::Real().NowNs();
+  waited_ns += woken_ns - looked_ns;
+  return count;
+}
+
+void HttpClient::PollUntil(int64_t deadline_ns) {
+  impl_->AddQueued();
   std::array<epoll_event, 256> events;
-  const int count =
-      epoll_wait(impl_->epoll, events.data(), static_cast<int>(events.size()), wait_ms);
+  const int count = impl_->Wait(deadline_ns, events);
   for (int i = 0; i < count; ++i) {
     int what = 0;
     if ((events[i].events & EPOLLIN) != 0) what |= CURL_CSELECT_IN;

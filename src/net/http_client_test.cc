@@ -123,5 +123,85 @@ TEST_F(HttpClientTest, EndsWhatIsInFlightWhenDestroyed) {
   EXPECT_EQ(ended, 3);
 }
 
+TEST_F(HttpClientTest, KnowsWhatTheConnectionDid) {
+  HttpClient client;
+  std::vector<HttpCallInfo> infos;
+  int done = 0;
+  for (int i = 0; i < 2; ++i) {
+    HttpCall call;
+    call.url = Url("/");
+    call.on_info = [&](const HttpCallInfo& info) { infos.push_back(info); };
+    call.on_done = [&](int status, const std::string&, int64_t) {
+      EXPECT_EQ(status, 200);
+      ++done;
+    };
+    const int64_t before = Clock::Real().NowNs();
+    client.Start(std::move(call));
+    while (done == i) client.PollUntil(Clock::Real().NowNs() + 1'000'000'000);
+    ASSERT_TRUE(infos.back().head_ns.has_value());
+    EXPECT_GE(*infos.back().head_ns, before);
+    EXPECT_LE(client.ReadableSinceNs(), Clock::Real().NowNs());
+  }
+  EXPECT_GT(*infos[0].connect_ns, 0);
+  EXPECT_EQ(infos[1].connect_ns, 0);  // the same connection
+  EXPECT_EQ(infos[1].reconnects, 0);
+  EXPECT_GT(client.WaitedNs(), 0);
+}
+
+TEST_F(HttpClientTest, EachCallOnAConnectionOfItsOwn) {
+  HttpClient client;
+  int done = 0;
+  for (int i = 0; i < 2; ++i) {
+    HttpCall call;
+    call.url = Url("/");
+    call.new_connection = true;
+    call.on_info = [](const HttpCallInfo& info) { EXPECT_GT(*info.connect_ns, 0); };
+    call.on_done = [&](int, const std::string&, int64_t) { ++done; };
+    client.Start(std::move(call));
+    while (done == i) client.Poll(1000);
+  }
+}
+
+TEST_F(HttpClientTest, ACancelledCallIsSilent) {
+  HttpClient client;
+  bool heard = false;
+  HttpCall call;
+  call.url = Url("/hang");
+  call.on_done = [&](int, const std::string&, int64_t) { heard = true; };
+  const HttpClient::CallId id = client.Start(std::move(call));
+  client.Poll(20);
+  client.Cancel(id);
+  EXPECT_EQ(client.InFlight(), 0);
+  client.Cancel(id);
+  client.Poll(20);
+  EXPECT_FALSE(heard);
+}
+
+TEST_F(HttpClientTest, FaultsHaveKinds) {
+  const auto fault_of = [](HttpCall call) {
+    HttpFault fault = HttpFault::kNone;
+    bool done = false;
+    call.on_info = [&](const HttpCallInfo& info) { fault = info.fault; };
+    call.on_done = [&](int, const std::string&, int64_t) { done = true; };
+    HttpClient client;
+    client.Start(std::move(call));
+    while (!done) client.Poll(1000);
+    return fault;
+  };
+  HttpCall refused;
+  refused.url = "http://127.0.0.1:1/";
+  EXPECT_EQ(fault_of(refused), HttpFault::kConnect);
+  HttpCall slow;
+  slow.url = Url("/hang");
+  slow.timeout_ms = 50;
+  EXPECT_EQ(fault_of(slow), HttpFault::kTotalTimeout);
+  HttpCall broken;
+  broken.url = Url("/break");
+  EXPECT_EQ(fault_of(broken), HttpFault::kClosed);
+  HttpCall good;
+  good.url = Url("/");
+  EXPECT_EQ(fault_of(good), HttpFault::kNone);
+}
+
 }  // namespace
 }  // namespace firesteel

@@ -39,32 +39,52 @@ void SseParser::Push(std::string_view bytes,
       line_.append(line);
       line = line_;
     }
-    if (!started_) {
-      started_ = true;
-      if (line.substr(0, kBom.size()) == kBom) line.remove_prefix(kBom.size());
-    }
-
-    if (line.empty()) {
-      line_.clear();
-      if (!has_data_) continue;
-      // Moved out first: the parser stands between two events while the callback runs.
-      const std::string data = std::move(data_);
-      data_.clear();
-      has_data_ = false;
-      on_event(data);
-      continue;
-    }
-    const size_t colon = line.find(':');
-    if (line.substr(0, colon) == "data") {
-      std::string_view value;
-      if (colon != std::string_view::npos) value = line.substr(colon + 1);
-      if (!value.empty() && value.front() == ' ') value.remove_prefix(1);
-      if (has_data_) data_.push_back('\n');
-      data_.append(value);
-      has_data_ = true;
-    }
+    EndLine(line, on_event);
     line_.clear();
   }
+}
+
+void SseParser::EndLine(std::string_view line,
+                        const std::function<void(std::string_view data)>& on_event) {
+  if (!started_) {
+    started_ = true;
+    if (line.substr(0, kBom.size()) == kBom) line.remove_prefix(kBom.size());
+  }
+  if (line.empty()) return Dispatch(on_event);
+  const size_t colon = line.find(':');
+  std::string_view value;
+  if (colon != std::string_view::npos) value = line.substr(colon + 1);
+  if (!value.empty() && value.front() == ' ') value.remove_prefix(1);
+  const std::string_view field = line.substr(0, colon);
+  if (field == "data") {
+    if (has_data_) data_.push_back('\n');
+    data_.append(value);
+    has_data_ = true;
+  } else if (field == "event") {
+    event_type_ = value;
+  }
+}
+
+void SseParser::Dispatch(const std::function<void(std::string_view data)>& on_event) {
+  if (has_data_) {
+    // Moved out first: the parser stands between two events while the callback runs.
+    const std::string data = std::move(data_);
+    data_.clear();
+    has_data_ = false;
+    on_event(data);
+  }
+  event_type_.clear();
+}
+
+bool SseParser::Finish(const std::function<void(std::string_view data)>& on_event) {
+  if (!line_.empty()) {
+    const std::string line = std::move(line_);
+    line_.clear();
+    EndLine(line, on_event);
+  }
+  const bool pending = has_data_;
+  Dispatch(on_event);
+  return pending;
 }
 
 std::string SseEvent(std::string_view data) {

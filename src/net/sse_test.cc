@@ -77,5 +77,36 @@ TEST(SseEvent, MakesOneEventOfAnyLineEnd) {
   EXPECT_THAT(Parse({SseEvent("a\r\nb\rc\nd")}), ElementsAre("a\nb\nc\nd"));
 }
 
+TEST(SseParserTest, TheEndOfTheBodyEndsAnEvent) {
+  const struct {
+    const char* text;
+    std::vector<std::string> events;
+    bool pending;
+  } kCases[] = {
+      {"data: a\n\ndata: b", {"a", "b"}, true},
+      {"data: a\n\ndata: b\n", {"a", "b"}, true},
+      {"data: a\n\n", {"a"}, false},
+      {"data: a\n\n: ping", {"a"}, false},
+      {"", {}, false},
+  };
+  for (const auto& c : kCases) {
+    std::vector<std::string> events;
+    const auto add = [&](std::string_view data) { events.emplace_back(data); };
+    SseParser parser;
+    parser.Push(c.text, add);
+    EXPECT_EQ(parser.Finish(add), c.pending) << c.text;
+    EXPECT_EQ(events, c.events) << c.text;
+    EXPECT_FALSE(parser.Finish(add));
+  }
+}
+
+TEST(SseParserTest, AnEventHasItsOwnType) {
+  std::vector<std::string> types;
+  SseParser parser;
+  parser.Push("event: error\ndata: a\n\ndata: b\n\nevent:x\n\ndata: c\n\n",
+              [&](std::string_view) { types.push_back(parser.event_type()); });
+  EXPECT_EQ(types, (std::vector<std::string>{"error", "", ""}));
+}
+
 }  // namespace
 }  // namespace firesteel

@@ -150,6 +150,7 @@ void ApiGeneration::WriteData(std::string_view data) { writer_->Write(SseEvent(d
 void ApiGeneration::WriteChunk(Part& part, TokenEvent& event) {
   ChoiceOutput& delta = part.output;
   delta.text = std::move(event.text);
+  if (request_.sglang) delta.text_so_far += delta.text;
   delta.tokens = std::move(event.tokens);
   delta.logprobs = std::move(event.logprobs);
   delta.finish = event.finish;

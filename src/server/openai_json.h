@@ -36,7 +36,8 @@ using Prompt = std::variant<std::string, std::vector<int32_t>>;  // text, or tok
 
 struct GenerationRequest {
   bool chat = false;
-  std::string model;  // "": the served one
+  bool sglang = false;  // answered as SGLang's /generate
+  std::string model;    // "": the served one
   ChatInput chat_input;
   std::vector<Prompt> prompts;     // of a completion
   bool add_special_tokens = true;  // around prompts that are text

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "server/sglang_json.h"
 
 namespace firesteel {
 namespace {
@@ -116,6 +117,7 @@ Json SpeculationMetrics(const SpeculationUsage& usage, int32_t spec_tokens) {
 ResponseFormat::ResponseFormat(const GenerationRequest& request, std::string id, int64_t created,
                                const std::string& model, const Tokenizer& tokenizer)
     : chat_(request.chat),
+      sglang_(request.sglang),
       usage_at_end_(request.include_usage),
       with_logprobs_(request.sampling.logprobs >= 0),
       with_token_ids_(request.return_token_ids),
@@ -209,6 +211,9 @@ Json ResponseFormat::Logprobs(const ChoiceOutput& choice) const {
 
 std::string ResponseFormat::Chunk(const ChoiceOutput& delta, bool first,
                                   const UsageTotals* usage) const {
+  if (sglang_ && usage != nullptr) {
+    return GenerateAnswer(id_, delta.text_so_far, nullptr, delta, *usage);
+  }
   std::string out;
   out.reserve(chunk_head_.size() + delta.text.size() + 160);
   out.append(chunk_head_);
@@ -263,6 +268,10 @@ std::string ResponseFormat::LastChunk(const UsageTotals* usage, const Json* metr
 
 std::string ResponseFormat::Whole(const std::vector<ChoiceOutput>& choices,
                                   const UsageTotals& usage, const Json* metrics) const {
+  if (sglang_) {
+    const ChoiceOutput& only = choices.front();
+    return GenerateAnswer(id_, only.text, &only.tokens, only, usage);
+  }
   Json body = Envelope(chat_ ? "chat.completion" : "text_completion");
   Json list = Json::array();
   for (const ChoiceOutput& choice : choices) {

@@ -21,6 +21,7 @@ struct ChoiceOutput {
   int32_t index = 0;        // prompt number * n + choice
   int32_t text_offset = 0;  // of the first token in `logprobs`, in code points (completions)
   std::string text = {};
+  std::string text_so_far = {};  // of a chunk that repeats what came before (SGLang's)
   std::vector<int32_t> tokens = {};
   std::vector<TokenLogprob> logprobs = {};
   std::optional<FinishReason> finish = {};
@@ -62,6 +63,7 @@ class ResponseFormat {
   Json StopReason(const std::string& reason) const;
 
   const bool chat_;
+  const bool sglang_;
   const bool usage_at_end_;
   const bool with_logprobs_;
   const bool with_token_ids_;

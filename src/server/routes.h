@@ -52,6 +52,10 @@ class Routes {
   void Tokenize(const HttpRequest& request, std::shared_ptr<ResponseWriter> writer);
   void Detokenize(const HttpRequest& request, std::shared_ptr<ResponseWriter> writer);
   void ResetPrefixCache(const HttpRequest& request, std::shared_ptr<ResponseWriter> writer);
+  // sglang_routes.cc
+  void SglangGenerate(const HttpRequest& request, std::shared_ptr<ResponseWriter> writer);
+  void SglangFlushCache(const HttpRequest& request, std::shared_ptr<ResponseWriter> writer);
+  void SglangServerInfo(const HttpRequest& request, std::shared_ptr<ResponseWriter> writer);
   void Version(const HttpRequest& request, std::shared_ptr<ResponseWriter> writer);
   void Health(const HttpRequest& request, std::shared_ptr<ResponseWriter> writer);
   void Metrics(const HttpRequest& request, std::shared_ptr<ResponseWriter> writer);
