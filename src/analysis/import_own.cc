@@ -9,6 +9,7 @@ namespace {
 constexpr double kMsPerSecond = 1000;
 
 std::optional<double> Number(const Json& object, const char* key) {
+  if (!object.is_object()) return std::nullopt;
   const auto it = object.find(key);
   if (it == object.end() || !it->is_number()) return std::nullopt;
   return it->get<double>();
@@ -59,6 +60,26 @@ void ReadSpeculation(const Json& object, Run* run) {
       if (rate.is_number()) run->acceptance_per_position.push_back(rate.get<double>());
     }
   }
+}
+
+// What a grid adds to a run.
+void ReadGridFacts(const Json& object, Run* run, Campaign* campaign) {
+  const auto count = [&](const char* key, std::optional<int64_t>* out) {
+    if (const auto value = Integer(object, key); value && *value > 0) *out = value;
+  };
+  count("num_warmups", &run->work.warmups);
+  count("max_tokens", &run->work.requested_output);
+  if (const auto gpus = Integer(object, "gpus"); gpus && *gpus > 0 && *gpus < 100'000)
+    run->configuration.gpus = static_cast<int32_t>(*gpus);
+  // Over all prompts of the scenario: the same for every configuration, and for every run of it.
+  if (run->work.fingerprint.empty()) run->work.fingerprint = ToolText(object, "work_fingerprint");
+  if (const auto window = Number(object, "min_window_s"))
+    campaign->facts["min_window_s"] = fmt::format("{:g}", *window);
+  const auto metrics = object.find("server_metrics");
+  if (metrics == object.end() || !metrics->is_object()) return;
+  run->preemptions = Number(*metrics, "preemptions");
+  const auto usage = metrics->find("kv_cache_usage");
+  if (usage != metrics->end()) run->kv_usage_max = Number(*usage, "max");
 }
 
 }  // namespace
@@ -116,7 +137,7 @@ Status ImportOwnRun(const Json& object, const RunOrigin& origin, Results* result
   if (!HasRunResult(object) && ToolText(object, "itl_basis") == "chunk")
     run.measures.Set(Metric::kMeanIcl, run.measures.Get(Metric::kMeanItl));
   ReadRequests(object, &run);
-  CampaignOf(run.campaign, results);
+  ReadGridFacts(object, &run, &CampaignOf(run.campaign, results));
   results->runs.push_back(std::move(run));
   return {};
 }
@@ -131,7 +152,8 @@ Status ImportSummaryCell(const Json& object, const RunOrigin& origin, Results* r
       origin.line > 0 ? fmt::format("{}:{}", origin.file, origin.line) : origin.file;
   FS_ASSIGN(const auto level, ToolCount(object, "concurrency", kMaxConcurrency, where));
   run.concurrency = level.value_or(0);
-  run.scenario = ToolText(object, "model");
+  run.scenario = ToolText(object, "scenario");
+  if (run.scenario.empty()) run.scenario = ToolText(object, "model");
   run.configuration.engine = "firesteel";
   run.configuration.method = ToolText(object, "method");
   run.configuration.name = run.configuration.method;

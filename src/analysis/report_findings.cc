@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include "analysis/report_internal.h"
@@ -238,6 +239,13 @@ void ReportBuilder::Limits() {
   BulletList list;
   for (const char* key : {"limit.measured_only", "limit.noise", "limit.percentiles"})
     list.items.push_back(Words(key));
+  constexpr double kUsualWindow = 30;  // s, of a grid
+  for (const Campaign& campaign : results_.campaigns) {
+    const auto window = campaign.facts.find("min_window_s");
+    if (window != campaign.facts.end() &&
+        std::strtod(window->second.c_str(), nullptr) < kUsualWindow)
+      list.items.push_back(Words("limit.window", {window->second}));
+  }
   for (const ThresholdOverride& changed : Overrides(analysis_.options.thresholds)) {
     list.items.push_back(Words("limit.override", {changed.name, fmt::format("{:g}", changed.value),
                                                   fmt::format("{:g}", changed.standard)}));

@@ -177,7 +177,13 @@ void Rules::Cliff(const LevelSeries& series, size_t at, Metric metric, double ch
   const auto ttft0 = cells_.Value(from, Metric::kMeanTtft);
   const auto ttft1 = cells_.Value(to, Metric::kMeanTtft);
   if (ttft0 && ttft1 && *ttft0 > 0) hit.Number("ttft_growth", *ttft1 / *ttft0, 2, "×");
-  hit.alternatives = {"why.new_prompts", "why.kv_capacity", "why.prefill"};
+  // The counters that would name the cause, where the server gave them.
+  const Run& run = cells_.First(to);
+  if (run.preemptions) hit.Number("preemptions", *run.preemptions, 0);
+  if (run.kv_usage_max) hit.Number("kv_usage_pct", 100 * *run.kv_usage_max, 1, "%");
+  hit.alternatives = {"why.new_prompts", "why.prefill"};
+  const bool room = run.preemptions == 0.0 && run.kv_usage_max.value_or(1) < 0.95;
+  if (!room) hit.alternatives.push_back("why.kv_capacity");
   AddSources(from, &hit);
 }
 

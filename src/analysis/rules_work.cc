@@ -212,8 +212,16 @@ void Rules::EarlyEnd(const std::string& campaign) {
     sources.insert(sources.end(), cell.runs.begin(), cell.runs.end());
   }
   if (by_engine.empty()) return;
-  Hit& hit = AddForCampaign("EARLY_EOS", campaign, Severity::kWarning, Confidence::kHigh);
-  hit.grade = "warn";
+  // Where all sides end alike, it is the model that ends, and the comparison stands.
+  Range all;
+  for (const auto& [engine, range] : by_engine) {
+    all.Add(range.low);
+    all.Add(range.high);
+  }
+  const bool differ = all.high > (1 + limits_.unequal_work) * all.low;
+  Hit& hit = AddForCampaign("EARLY_EOS", campaign, differ ? Severity::kWarning : Severity::kNote,
+                            Confidence::kHigh);
+  hit.grade = differ ? "warn" : "note";
   hit.Number("requested", static_cast<double>(*requested), 0, "tok");
   std::vector<std::string> parts;
   for (const auto& [engine, range] : by_engine) {

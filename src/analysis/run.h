@@ -84,6 +84,8 @@ struct Run {
   std::vector<double> acceptance_per_position;  // accepted at p / drafts
   std::optional<double> tokens_per_draft;       // drafted tokens per step
   std::optional<double> step_cost_share;        // bytes of a draft pass / bytes of a target step
+  std::optional<double> preemptions;            // of the server during the run
+  std::optional<double> kv_usage_max;           // 0 … 1
   std::optional<bool> ids_equal;                // outputs are the reference's
   bool ballast = false;  // the target carries layers that cost time and change nothing
   bool quoted = false;   // a figure that the file quotes or rounds, not a measurement of its own

@@ -161,6 +161,10 @@ constexpr StringRow kRows[] = {
      "区间为重复测量的 95 %(对数上的 Welch 检验,自由度取较小一方);单次运行采用假定噪声。"},
     {"limit.percentiles", "Percentiles are interpolated between order statistics.",
      "分位数在次序统计量之间线性插值。"},
+    {"limit.window",
+     "Runs were let be as short as {0} s instead of 30 s: their throughput includes ramp-up and "
+     "drain.",
+     "运行最短允许 {0} 秒而非 30 秒:吞吐包含起始与收尾阶段。"},
     {"limit.override", "Threshold {0} is {1} instead of {2}.", "阈值 {0} 为 {1},默认 {2}。"},
 };
 

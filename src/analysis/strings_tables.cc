@@ -282,6 +282,8 @@ constexpr StringRow kRows[] = {
     {"evidence.implied_rate_pct", "acceptance rate it implies", "隐含接受率"},
     {"evidence.runs", "runs", "运行数"},
     {"evidence.reasons", "reasons", "原因"},
+    {"evidence.preemptions", "preemptions", "抢占次数"},
+    {"evidence.kv_usage_pct", "largest KV use", "最大 KV 占用"},
     {"evidence.identity", "identity", "恒等式"},
     {"evidence.told", "told", "报告值"},
     {"evidence.follows", "follows", "推得值"},

@@ -78,8 +78,12 @@ Status WriteExport(const Export& one, const Results& results) {
   return {};
 }
 
-Status WriteReport(const FlagValues& values, const std::vector<std::string>& paths,
-                   std::optional<std::string>* failed) {
+Status AsFileFault(const Status& status) {
+  return status.code() == StatusCode::kInvalidArgument ? DataCorrupt(status.message()) : status;
+}
+
+Status AnalyseAndWrite(const FlagValues& values, const std::vector<std::string>& paths,
+                       std::optional<std::string>* failed) {
   if (paths.empty()) {
     return InvalidArgument(
         "no results given, expected files or directories that firesteel, vllm bench serve or "
@@ -98,7 +102,10 @@ Status WriteReport(const FlagValues& values, const std::vector<std::string>& pat
   for (const std::string& assignment : values.List("--threshold"))
     FS_TRY(SetThreshold(assignment, &options.thresholds));
 
-  FS_ASSIGN(Results results, ImportResults(paths));
+  Result<Results> imported = ImportResults(paths);
+  // A damaged file is no wrong usage.
+  if (!imported.ok()) return AsFileFault(imported.status());
+  Results results = *std::move(imported);
   FS_ASSIGN(const Analysis analysis, Analyze(std::move(results), std::move(options)));
   const Document document = BuildReport(analysis, *ParseLanguage(language_name));
   for (const Export& one : exports) FS_TRY(WriteExport(one, *analysis.results));
@@ -158,7 +165,7 @@ int ReportCommand(const std::vector<std::string>& args) {
   FlagValues values;
   if (const auto exit_code = BeginCommand(command, flags, &values)) return *exit_code;
   std::optional<std::string> failed;
-  const Status status = WriteReport(values, paths, &failed);
+  const Status status = AnalyseAndWrite(values, paths, &failed);
   if (!status.ok()) return FinishCommand(command, status);
   if (!failed) return kExitOk;
   fmt::print(stderr, "firesteel report: --fail-if holds: {}\n", *failed);
