@@ -42,7 +42,8 @@ Status ReadText(const Json& row, const std::string& where, Prompt* prompt) {
       return InvalidArgument(fmt::format("{}: messages is not a list of messages", where));
     }
     prompt->messages = *messages;
-    return {};
+    // A row may hold both, for either API.
+    if (!row.contains("prompt")) return {};
   }
   if (row.contains("input_ids")) {
     FS_ASSIGN(const auto ids, GetIntList(row, "input_ids", where));
@@ -92,7 +93,7 @@ Result<Prompt> ParseRow(std::string_view line, const std::string& where, size_t 
     }
     prompt.body = row["body"];
   }
-  if (!prompt.messages.is_null()) {
+  if (!prompt.messages.is_null() && prompt.text.empty()) {
     // A row that is a chat body: what it holds besides goes into its request.
     for (const auto& [key, value] : row.items()) {
       if (std::find(std::begin(kOwnKeys), std::end(kOwnKeys), key) == std::end(kOwnKeys)) {

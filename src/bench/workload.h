@@ -1,6 +1,6 @@
 // Prompts, and files of them: one JSON object a line, {"prompt": "…"} with optional "id", "kind"
 // and "output_tokens" (or "output_len"), "timestamp_ms" and "body"; "messages" or "input_ids" stand
-// in for "prompt".
+// in for "prompt"; with both, chats get the messages and completions the prompt.
 #pragma once
 
 #include <cstdint>

@@ -28,6 +28,7 @@ TEST(WorkloadTest, TakesTheRowsOfOtherTools) {
       R"({"conversations":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}
 {"conversations":[{"from":"human","value":"v"}]}
 {"messages":[{"role":"user","content":"c"}],"max_tokens":5,"top_p":0.5}
+{"prompt":"t","messages":[{"role":"user","content":"d"}],"other":1}
 {"input_ids":[3,4],"output_len":6,"timestamp_ms":1.5,"body":{"seed":1}})",
       "f");
   ASSERT_TRUE(prompts.ok()) << prompts.status().message();
@@ -36,11 +37,14 @@ TEST(WorkloadTest, TakesTheRowsOfOtherTools) {
   EXPECT_EQ(DumpJson((*prompts)[2].messages), R"([{"role":"user","content":"c"}])");
   EXPECT_EQ((*prompts)[2].output_tokens, 5);
   EXPECT_EQ(DumpJson((*prompts)[2].body), R"({"top_p":0.5})");
-  EXPECT_EQ((*prompts)[3].token_ids, (std::vector<int32_t>{3, 4}));
-  EXPECT_EQ((*prompts)[3].prompt_tokens, 2);
-  EXPECT_EQ((*prompts)[3].output_tokens, 6);
-  EXPECT_EQ((*prompts)[3].timestamp_ms, 1.5);
-  EXPECT_EQ(DumpJson((*prompts)[3].body), R"({"seed":1})");
+  EXPECT_EQ((*prompts)[3].text, "t");
+  EXPECT_FALSE((*prompts)[3].messages.is_null());
+  EXPECT_EQ(DumpJson((*prompts)[3].body), "{}");
+  EXPECT_EQ((*prompts)[4].token_ids, (std::vector<int32_t>{3, 4}));
+  EXPECT_EQ((*prompts)[4].prompt_tokens, 2);
+  EXPECT_EQ((*prompts)[4].output_tokens, 6);
+  EXPECT_EQ((*prompts)[4].timestamp_ms, 1.5);
+  EXPECT_EQ(DumpJson((*prompts)[4].body), R"({"seed":1})");
 }
 
 TEST(WorkloadTest, MessagesNameTheLine) {

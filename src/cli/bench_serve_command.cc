@@ -36,11 +36,32 @@ Result<std::unique_ptr<Tokenizer>> LoadTokenizer(const BenchServeOptions& option
   return tokenizer;
 }
 
+// Rows of messages need an API that takes them.
+Status CheckApi(ApiKind api, const std::vector<Prompt>& prompts) {
+  if (api == ApiKind::kChat) {
+    for (const Prompt& prompt : prompts) {
+      if (!prompt.token_ids.empty()) {
+        return InvalidArgument(fmt::format(
+            "prompt {} is token ids, which chats do not take: use --endpoint /v1/completions",
+            prompt.id));
+      }
+    }
+    return {};
+  }
+  for (const Prompt& prompt : prompts) {
+    if (prompt.text.empty() && !prompt.messages.is_null()) {
+      return InvalidArgument(fmt::format(
+          "prompt {} is a list of messages: use --endpoint /v1/chat/completions", prompt.id));
+    }
+  }
+  return {};
+}
+
 // How many tokens the server will count, where the prompt is sent as it is.
 void CountPrompts(const Tokenizer* tokenizer, ApiKind api, std::vector<Prompt>* prompts) {
   if (tokenizer == nullptr || api == ApiKind::kChat) return;
   for (Prompt& prompt : *prompts) {
-    if (prompt.prompt_tokens || !prompt.messages.is_null()) continue;
+    if (prompt.prompt_tokens) continue;
     prompt.prompt_tokens = static_cast<int32_t>(tokenizer->Encode(prompt.text, true).size());
   }
 }
@@ -97,6 +118,7 @@ Status Run(const FlagValues& values) {
   FS_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(options));
   FS_ASSIGN(Dataset dataset, MakeDataset(options.dataset, tokenizer.get()));
   LoadGeneratorOptions load = options.load;
+  FS_TRY(CheckApi(ApiKindOfPath(load.endpoint), dataset.prompts));
   CountPrompts(tokenizer.get(), ApiKindOfPath(load.endpoint), &dataset.prompts);
   const auto count = static_cast<int32_t>(dataset.prompts.size());
   if (load.max_concurrency == 0 && load.shape.kind == "closed") load.max_concurrency = count;
