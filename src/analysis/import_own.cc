@@ -75,6 +75,8 @@ void ReadGridFacts(const Json& object, Run* run, Campaign* campaign) {
   if (run->work.fingerprint.empty()) run->work.fingerprint = ToolText(object, "work_fingerprint");
   if (const auto window = Number(object, "min_window_s"))
     campaign->facts["min_window_s"] = fmt::format("{:g}", *window);
+  if (const auto lag = Number(object, "max_client_lag_ms"))
+    campaign->facts["max_client_lag_ms"] = fmt::format("{:g}", *lag);
   const auto metrics = object.find("server_metrics");
   if (metrics == object.end() || !metrics->is_object()) return;
   run->preemptions = Number(*metrics, "preemptions");

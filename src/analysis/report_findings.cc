@@ -245,6 +245,9 @@ void ReportBuilder::Limits() {
     if (window != campaign.facts.end() &&
         std::strtod(window->second.c_str(), nullptr) < kUsualWindow)
       list.items.push_back(Words("limit.window", {window->second}));
+    const auto lag = campaign.facts.find("max_client_lag_ms");
+    if (lag != campaign.facts.end() && lag->second != "1")
+      list.items.push_back(Words("limit.override", {lag->first, lag->second, "1"}));
   }
   for (const ThresholdOverride& changed : Overrides(analysis_.options.thresholds)) {
     list.items.push_back(Words("limit.override", {changed.name, fmt::format("{:g}", changed.value),

@@ -113,6 +113,7 @@ class GridRunner {
                        {"warmups", config_.warmups},
                        {"seed", config_.seed},
                        {"min_window_s", config_.min_window_s},
+                       {"max_client_lag_ms", config_.max_client_lag_ms},
                        {"cells", prepared_.plan.size()},
                        {"configurations", std::move(configurations)}};
     return WriteFileAtomically(run_.output_dir + "/environment.json", DumpJson(json, 2) + "\n");

@@ -256,9 +256,9 @@ Result<std::string> GridName(const Json& object, const std::string& where) {
 
 Result<GridConfig> ParseGridConfig(const Json& document, const std::string& where) {
   std::vector<std::string> known = GridScenarioKeys();
-  known.insert(known.end(),
-               {"model", "server", "configurations", "scenarios", "exclude", "repeats", "warmups",
-                "seed", "start_timeout_s", "min_window_s", "cache", "tokenizer"});
+  known.insert(known.end(), {"model", "server", "configurations", "scenarios", "exclude", "repeats",
+                             "warmups", "seed", "start_timeout_s", "min_window_s",
+                             "max_client_lag_ms", "cache", "tokenizer"});
   FS_TRY(CheckGridKeys(document, known, where));
   GridConfig config;
   FS_ASSIGN(const std::optional<std::string> model, GetString(document, "model", where));
@@ -280,6 +280,8 @@ Result<GridConfig> ParseGridConfig(const Json& document, const std::string& wher
             GridInt(document, "start_timeout_s", config.start_timeout_s, 1, 86'400, where));
   FS_ASSIGN(config.min_window_s,
             GridDouble(document, "min_window_s", config.min_window_s, 0, 86'400, where));
+  FS_ASSIGN(config.max_client_lag_ms,
+            GridDouble(document, "max_client_lag_ms", config.max_client_lag_ms, 0, 10'000, where));
   config.repeats = static_cast<int32_t>(repeats);
   config.seed = static_cast<uint64_t>(seed);
   return config;

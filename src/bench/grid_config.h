@@ -77,6 +77,9 @@ struct GridConfig {
   int64_t start_timeout_s = 300;  // from starting a server to its first healthy answer
   // Below it a run's steady part is too short to be trusted; reports list a value that is not 30.
   double min_window_s = 30;
+  // P99 of how late the client may see what arrived; above it a run is void. Reports list a value
+  // that is not 1: on one machine, client and server take the cores from each other.
+  double max_client_lag_ms = 1;
 
   int32_t WarmupsAt(const GridLevel& level) const;
 };

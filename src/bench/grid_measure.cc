@@ -86,6 +86,7 @@ Result<Json> MeasureGridCell(const GridConfig& config, const PlannedCell& cell,
   options.warmup_prompts = std::move(dataset.warmups);
   options.flush_cache = config.cold_cache;
   options.extra_body = scenario.request;
+  options.max_client_lag_ms = config.max_client_lag_ms;
   const auto ignore_eos = scenario.request.find("ignore_eos");
   options.ignore_eos = ignore_eos != scenario.request.end() && *ignore_eos == true;
   options.workload = {
@@ -124,6 +125,7 @@ Result<Json> MeasureGridCell(const GridConfig& config, const PlannedCell& cell,
   json["num_warmups"] = options.num_warmups;
   json["max_tokens"] = scenario.max_tokens;
   json["min_window_s"] = config.min_window_s;
+  json["max_client_lag_ms"] = config.max_client_lag_ms;
   json["work_fingerprint"] = cell.work;
   if (!server_metrics.is_null()) json["server_metrics"] = server_metrics;
   return json;

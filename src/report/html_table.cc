@@ -27,8 +27,12 @@ const char* EmphasisClass(Emphasis emphasis) {
   return "";
 }
 
-std::string ClassAttribute(bool numeric, const char* emphasis) {
+constexpr size_t kLongText = 60;  // bytes: a cell of more may not become a narrow tower
+
+std::string ClassAttribute(bool numeric, const Cell& cell) {
+  const char* const emphasis = EmphasisClass(cell.emphasis);
   std::string classes = numeric ? "num" : "";
+  if (!cell.value && cell.text.size() > kLongText) classes = "long";
   if (*emphasis != '\0') classes += (classes.empty() ? "" : " ") + std::string(emphasis);
   return classes.empty() ? "" : fmt::format(" class=\"{}\"", classes);
 }
@@ -64,6 +68,7 @@ std::string HeatStyle(double value, double spread) {
 }  // namespace
 
 void HtmlWriter::Write(const Table& table, std::string* out) const {
+  if (table.columns.empty()) return;
   *out += fmt::format("<div class=\"table-wrap\" id=\"{}\"><table class=\"sortable\">\n",
                       HtmlEscape(table.id));
   if (!table.title.empty()) *out += fmt::format("<caption>{}</caption>\n", HtmlEscape(table.title));
@@ -85,9 +90,9 @@ void HtmlWriter::Write(const Table& table, std::string* out) const {
     for (size_t i = 0; i < row.size(); ++i) {
       const Cell& cell = row[i];
       const bool numeric = i < table.columns.size() && table.columns[i].numeric;
-      *out += fmt::format(
-          "<td{}{}>{}", ClassAttribute(numeric || cell.value, EmphasisClass(cell.emphasis)),
-          cell.value ? fmt::format(" data-v=\"{}\"", *cell.value) : "", Figure(cell));
+      *out +=
+          fmt::format("<td{}{}>{}", ClassAttribute(numeric || cell.value, cell),
+                      cell.value ? fmt::format(" data-v=\"{}\"", *cell.value) : "", Figure(cell));
       if (cell.low && cell.high && !interval_column) {
         *out += fmt::format("<small class=\"interval\">[{:.{}f}, {:.{}f}]</small>", *cell.low,
                             cell.decimals, *cell.high, cell.decimals);
