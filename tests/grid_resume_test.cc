@@ -55,15 +55,15 @@ class GridResumeTest : public ::testing::Test {
     for (int i = 0; i < 6; ++i)
       prompts += "{\"prompt\":\"" + std::string(static_cast<size_t>(i) + 1, 'x') + "\"}\n";
     ASSERT_TRUE(WriteFileAtomically(Path("p.jsonl"), prompts).ok());
-    ASSERT_TRUE(
-        WriteFileAtomically(Path("grid.yaml"),
-                            "prompts: " + Path("p.jsonl") +
-                                "\nconcurrency: [1, 3]\nwarmups: 1\nrepeats: 3\n"
-                                "scenarios: [{name: s}, {name: t, max_tokens: 9, prompts: " +
-                                Path("p.jsonl") + "}]\nconfigurations:\n  - {name: a, url: '" +
-                                server_.base_url() + "'}\n  - {name: b, url: '" +
-                                server_.base_url() + "', spec_method: eagle}\n")
-            .ok());
+    ASSERT_TRUE(WriteFileAtomically(
+                    Path("grid.yaml"),
+                    "prompts: " + Path("p.jsonl") +
+                        "\nconcurrency: [1, 3]\nwarmups: 1\nrepeats: 3\nmax_client_lag_ms: 10000\n"
+                        "scenarios: [{name: s}, {name: t, max_tokens: 9, prompts: " +
+                        Path("p.jsonl") + "}]\nconfigurations:\n  - {name: a, url: '" +
+                        server_.base_url() + "'}\n  - {name: b, url: '" + server_.base_url() +
+                        "', spec_method: eagle}\n")
+                    .ok());
   }
   void TearDown() override { fs::remove_all(dir_); }
   std::string Path(const std::string& name) const { return (dir_ / name).string(); }

@@ -209,6 +209,8 @@ class GridRunner {
       out.concurrency = scenario.levels[cell->level].concurrency;
       out.server = run.server;
       out.runs.push_back(std::move(run.metrics));
+      for (const std::string& reason : run.void_reasons)
+        report_.voids.push_back(fmt::format("{}: {}", cell->path, reason));
       out.ids_compared = configuration.is_ours() && IsRepeatable(scenario.request);
       if (out.ids_compared) {
         const std::string& model =

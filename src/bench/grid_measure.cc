@@ -4,6 +4,7 @@
 
 #include "bench/load_generator.h"
 #include "bench/metrics_sampler.h"
+#include "bench/run_result.h"
 #include "bench/run_validity.h"
 #include "bench/serve_report.h"
 
@@ -159,6 +160,10 @@ Result<StoredRun> ReadGridCell(const Json& json, const std::string& where) {
   FS_TRY(ReadStatistics(json, "tpot", where, &m.tpot_ms));
   FS_TRY(ReadSpeculation(json, where, &m));
   FS_ASSIGN(run.outputs, ReadOutputs(json, where));
+  if (json.contains("run")) {
+    FS_ASSIGN(const RunResult result, RunResultFromJson(json, where));
+    run.void_reasons = result.VoidReasons();
+  }
   return run;
 }
 

@@ -25,6 +25,7 @@ Result<Json> MeasureGridCell(const GridConfig& config, const PlannedCell& cell,
 struct StoredRun {
   ServerBanner server;
   ServeMetrics metrics;
+  std::vector<std::string> void_reasons;
   std::vector<RequestRecord> outputs;  // prompt ids, output ids and errors alone
 };
 Result<StoredRun> ReadGridCell(const Json& result, const std::string& where);

@@ -209,6 +209,7 @@ std::string FormatGridReport(const GridReport& report) {
     }
   }
   for (const std::string& failure : report.failures) out += fmt::format("failed: {}\n", failure);
+  for (const std::string& reason : report.voids) out += fmt::format("void: {}\n", reason);
   if (compared > 0) {
     out += fmt::format("all output ids equal: {} ({} prompts × {} cells)\n",
                        report.AllIdsEqual() ? "yes" : "no", report.NumPrompts(), compared);

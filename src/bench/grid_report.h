@@ -43,6 +43,7 @@ struct GridReport {
   std::vector<GridCell>
       cells;  // by scenario, configuration, concurrency; the first configuration is the baseline
   std::vector<std::string> failures = {};  // one line each: which cell, why
+  std::vector<std::string> voids = {};     // runs that must not be compared: which, why
   size_t measured_before = 0;  // cells whose result an earlier start of the grid had left
 
   bool AllIdsEqual() const;  // of the cells that were compared

@@ -77,6 +77,8 @@ Status RunTheGrid(const FlagValues& values, std::string* complaint) {
     *complaint = "output ids differ between cells, see the lines above";
   else if (!report.failures.empty())
     *complaint = fmt::format("{} failures, see the lines above", report.failures.size());
+  else if (!report.voids.empty())
+    *complaint = fmt::format("void runs: {}, see the lines above", report.voids.size());
   return {};
 }
 

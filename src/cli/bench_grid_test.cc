@@ -33,7 +33,8 @@ class BenchGridTest : public ::testing::Test {
                             "model: " + models + "target\nprompts: " + models +
                                 "prompts.jsonl\n"
                                 "server: {max-num-seqs: 4, max-model-len: 512, threads: 1}\n"
-                                "concurrency: [1, 4]\nnum_prompts: 4\nmax_tokens: 24\nwarmups: 0\n"
+                                "concurrency: [1, 4]\nnum_prompts: 4\nmax_tokens: 24\nwarmups: "
+                                "0\nmax_client_lag_ms: 10000\n"
                                 "request: {temperature: 0}\nconfigurations:\n"
                                 "  - {name: none}\n"
                                 "  - {name: dspark, flags: {spec-method: dspark, spec-model: " +
