@@ -153,7 +153,7 @@ Result<GridScenario> ParseScenario(const Json& document, const std::string& wher
 
 const std::vector<std::string>& GridScenarioKeys() {
   static const std::vector<std::string> kKeys = {
-      "prompts",    "random_input_len", "random_output_len", "random_range_ratio",
+      "prompts",    "random_input_len", "random_output_len", "random_range_ratio", "lengths",
       "max_tokens", "request",          "concurrency",       "num_prompts"};
   return kKeys;
 }

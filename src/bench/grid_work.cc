@@ -26,6 +26,8 @@ Result<GridWork> GridWork::Load(const GridConfig& config, const GridScenario& sc
   work.tokenizer_ = std::move(tokenizer);
   work.random_.name = "random-ids";  // needs no text of others
   work.random_.dialect = Dialect::kSglang;
+  // Their text would be read as more tokens or fewer.
+  work.random_.send_ids = true;
   work.random_.seed = config.seed;
   work.random_.input_len = scenario.random_input_len;
   work.random_.output_len = scenario.random_output_len;

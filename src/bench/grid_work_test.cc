@@ -33,10 +33,10 @@ TEST(GridWorkTest, RandomPromptsAreTheSameEveryTimeAndWithinTheirBounds) {
   EXPECT_FALSE(first->warmups.empty());
   for (size_t i = 0; i < 12; ++i) {
     const Prompt& prompt = first->prompts[i];
-    EXPECT_EQ(prompt.text, again->prompts[i].text);
-    ASSERT_TRUE(prompt.prompt_tokens.has_value());
-    EXPECT_GE(*prompt.prompt_tokens, 1);
-    EXPECT_LE(*prompt.prompt_tokens, 40);
+    EXPECT_EQ(prompt.token_ids, again->prompts[i].token_ids);
+    EXPECT_EQ(prompt.prompt_tokens, static_cast<int32_t>(prompt.token_ids.size()));
+    EXPECT_GE(prompt.token_ids.size(), 1u);
+    EXPECT_LE(prompt.token_ids.size(), 40u);
     EXPECT_GE(prompt.output_tokens, 1);
     EXPECT_LE(prompt.output_tokens, 20);
   }
@@ -49,7 +49,7 @@ TEST(GridWorkTest, RatioOneMakesTheBoundsTheLengths) {
   const auto dataset = work->PromptsAt(scenario.levels[0]);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   for (const Prompt& prompt : dataset->prompts) {
-    EXPECT_EQ(prompt.prompt_tokens, 40);
+    EXPECT_EQ(prompt.token_ids.size(), 40u);
     EXPECT_EQ(prompt.output_tokens, 20);
   }
 }
