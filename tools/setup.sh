@@ -10,7 +10,7 @@ build_packages=(
   libhwy-dev libcli11-dev libspdlog-dev libfmt-dev libyaml-cpp-dev prometheus-cpp-dev
   libgtest-dev libgmock-dev librapidcheck-dev
 )
-test_packages=(curl)
+test_packages=(curl chromium)
 bench_packages=(libdnnl-dev libopenblas-dev)
 fuzz_packages=(clang-14 libclang-rt-14-dev)
 
@@ -20,7 +20,9 @@ case "${1:-build}" in
   bench) packages+=("${bench_packages[@]}") ;;
   fuzz) packages+=("${fuzz_packages[@]}") ;;
 esac
-if [ "${1:-build}" = test ] || [ "${1:-build}" = bench ]; then
+# Reports carry a charting library from npm. EMBED_CHARTS=OFF builds without it, and without Node.js.
+charts=${EMBED_CHARTS:-ON}
+if [ "$charts" != OFF ] || [ "${1:-build}" = test ] || [ "${1:-build}" = bench ]; then
   # Any Node.js from 18 on will do; Debian's where there is none.
   command -v node >/dev/null && command -v npm >/dev/null || packages+=(nodejs npm)
 fi
@@ -49,6 +51,7 @@ npm_packages() {  # FOLDER OPTIONS…
     cp "$1/package-lock.json" "$stamp"
   fi
 }
+[ "$charts" = OFF ] || npm_packages src/report/page
 [ "${1:-build}" != test ] || npm_packages tests/e2e
 # Without what is optional: llama.cpp for other machines and for GPUs, 500 MB of it.
 [ "${1:-build}" != bench ] || npm_packages benchmarks --omit=optional

@@ -2,186 +2,270 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include <algorithm>
 #include <filesystem>
-#include <memory>
-#include <thread>
+#include <map>
 
-#include "base/clock.h"
+#include "base/machine.h"
 #include "base/mapped_file.h"
-#include "bench/child_process.h"
-#include "bench/workload.h"
-#include "net/http_client.h"
+#include "bench/grid_measure.h"
+#include "bench/grid_plan.h"
+#include "bench/grid_server.h"
+#include "bench/grid_store.h"
+#include "bench/grid_work.h"
+#include "firesteel/version.h"
 
 namespace firesteel {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kWaitInterval = std::chrono::milliseconds(20);
-constexpr int64_t kStopTimeoutMs = 20'000;
+constexpr int kFailuresInARow = 3;  // of a configuration, before the rest of it is given up
 
-bool Stopped(const GridRun& run) { return run.stop != nullptr && *run.stop; }
-
-// The last line that is not blank, "" when there is none.
-std::string LastLine(const std::string& path) {
-  const Result<std::string> text = ReadFile(path);
-  if (!text.ok()) return "";
-  const size_t end = text->find_last_not_of(" \n\r\t");
-  if (end == std::string::npos) return "";
-  const size_t begin = text->rfind('\n', end);
-  return text->substr(begin == std::string::npos ? 0 : begin + 1,
-                      end - (begin == std::string::npos ? 0 : begin + 1) + 1);
+// Size and time of the program: what was measured with another build is measured again.
+std::string IdentityOf(const std::string& binary) {
+  std::error_code error;
+  const auto size = fs::file_size(binary, error);
+  if (error) return binary;
+  const auto time = fs::last_write_time(binary, error);
+  return fmt::format("{} {} {}", kVersion, size, time.time_since_epoch().count());
 }
 
-struct RunningServer {
-  std::unique_ptr<ChildProcess> process;
-  ServerBanner banner;
+struct PreparedGrid {
+  std::vector<GridWork> works;  // by scenario
+  std::vector<PlannedCell> plan;
 };
 
-bool IsHealthy(const std::string& base_url) {
-  HttpCall call;
-  call.url = base_url + "/health";
-  call.timeout_ms = 5'000;
-  const auto response = HttpClient::Fetch(std::move(call));
-  return response.ok() && response->status == 200;
-}
-
-Result<RunningServer> StartServer(const GridConfig& config, const GridConfiguration& configuration,
-                                  const GridRun& run, const std::string& log_stem) {
-  std::vector<std::string> argv = {run.binary, "serve"};
-  if (!config.model.empty()) argv.push_back(config.model);
-  argv.insert(argv.end(), {"--host", "127.0.0.1", "--port", "0"});
-  argv.insert(argv.end(), config.server_flags.begin(), config.server_flags.end());
-  argv.insert(argv.end(), configuration.flags.begin(), configuration.flags.end());
-  const std::string out = log_stem + ".stdout";
-  const std::string err = log_stem + ".stderr";
-  RunningServer server;
-  FS_ASSIGN(server.process, ChildProcess::Start(argv, out, err));
-
-  const int64_t deadline_ns = Clock::Real().NowNs() + config.start_timeout_s * 1'000'000'000;
-  for (;;) {
-    if (Stopped(run)) return Cancelled("the grid was interrupted");
-    if (const auto end = server.process->Ended()) {
-      return Internal(fmt::format("the server of {} ended with {} while starting: {}",
-                                  configuration.name, *end, LastLine(err)));
-    }
-    FS_ASSIGN(const std::string text, ReadFile(out));
-    if (const auto banner = ParseBanner(text); banner && IsHealthy(banner->url)) {
-      server.banner = *banner;
-      return server;
-    }
-    if (Clock::Real().NowNs() > deadline_ns) {
-      return Unavailable(fmt::format("the server of {} was not ready after {} s, see {}",
-                                     configuration.name, config.start_timeout_s, err));
-    }
-    std::this_thread::sleep_for(kWaitInterval);
+Result<PreparedGrid> Prepare(const GridConfig& config, const std::string& binary) {
+  PreparedGrid prepared;
+  GridIdentity identity;
+  identity.binary = IdentityOf(binary);
+  for (const GridScenario& scenario : config.scenarios) {
+    FS_ASSIGN(GridWork work, GridWork::Load(config, scenario));
+    identity.scenario_work.push_back(work.hash());
+    prepared.works.push_back(std::move(work));
   }
-}
-
-Status MakeDirectories(const std::string& output_dir) {
-  for (const char* name : {"cells", "logs"}) {
-    std::error_code error;
-    fs::create_directories(fs::path(output_dir) / name, error);
-    if (error)
-      return NotFound(fmt::format("{}/{}: cannot be made: {}", output_dir, name, error.message()));
-  }
-  return {};
+  prepared.plan = PlanGrid(config, identity);
+  if (prepared.plan.empty()) return InvalidArgument("the grid has no cell: everything is excluded");
+  return prepared;
 }
 
 class GridRunner {
  public:
-  GridRunner(const GridConfig& config, const GridRun& run, std::vector<Prompt> prompts)
-      : config_(config), run_(run), prompts_(std::move(prompts)) {
-    for (const GridConfiguration& configuration : config.configurations) {
-      for (const GridLevel& level : config.levels) {
-        report_.cells.push_back(
-            {.configuration = configuration.name, .concurrency = level.concurrency});
-      }
-    }
-  }
+  GridRunner(const GridConfig& config, const GridRun& run, PreparedGrid prepared, GridStore store)
+      : config_(config), run_(run), prepared_(std::move(prepared)), store_(std::move(store)) {}
 
   Result<GridReport> Run() {
-    for (int32_t repeat = 0; repeat < config_.repeats; ++repeat) {
-      for (size_t c = 0; c < config_.configurations.size(); ++c)
-        FS_TRY(MeasureConfiguration(c, repeat));
+    FS_TRY(WriteEnvironment());
+    for (const PlannedCell& cell : prepared_.plan) {
+      if (run_.restart) FS_TRY(store_.SetAside(cell));
+      const bool measured = store_.Find(cell).has_value();
+      measured_.push_back(measured);
+      done_ += measured ? 1 : 0;
     }
+    report_.measured_before = done_;
+    // Cells of one server stand side by side in the plan.
+    for (size_t begin = 0; begin < prepared_.plan.size();) {
+      size_t end = begin + 1;
+      while (end < prepared_.plan.size() && SameServer(begin, end)) ++end;
+      FS_TRY(MeasureServer(begin, end));
+      begin = end;
+    }
+    FS_TRY(CollectReport());
     FS_TRY(WriteFileAtomically(run_.output_dir + "/summary.json",
                                DumpJson(GridSummaryJson(report_), 2) + "\n"));
     return std::move(report_);
   }
 
  private:
+  bool SameServer(size_t a, size_t b) const {
+    return prepared_.plan[a].configuration == prepared_.plan[b].configuration &&
+           prepared_.plan[a].repeat == prepared_.plan[b].repeat;
+  }
+
   void Progress(const std::string& phase, double part_of_cell) const {
     if (!run_.progress) return;
-    const double total = static_cast<double>(report_.cells.size()) * config_.repeats;
-    run_.progress(phase, (static_cast<double>(cells_done_) + part_of_cell) / total);
+    run_.progress(phase, (static_cast<double>(done_) + part_of_cell) /
+                             static_cast<double>(prepared_.plan.size()));
   }
 
-  Status MeasureConfiguration(size_t c, int32_t repeat) {
-    const GridConfiguration& configuration = config_.configurations[c];
-    const std::string name =
-        fmt::format("{}, repeat {} of {}", configuration.name, repeat + 1, config_.repeats);
-    Progress(name + ": starting the server", 0);
-    const std::string log_stem =
-        fmt::format("{}/logs/{}-r{}", run_.output_dir, configuration.name, repeat + 1);
-    FS_ASSIGN(const RunningServer server, StartServer(config_, configuration, run_, log_stem));
-    for (size_t l = 0; l < config_.levels.size(); ++l) {
-      GridCell& cell = report_.cells[c * config_.levels.size() + l];
-      cell.server = server.banner;
-      FS_TRY(MeasureCell(config_.levels[l], repeat, name, &cell));
-      ++cells_done_;
+  bool Stopped() const { return run_.stop != nullptr && *run_.stop; }
+
+  Status WriteEnvironment() const {
+    Json configurations = Json::array();
+    for (const GridConfiguration& c : config_.configurations) {
+      Json json = {{"name", c.name}};
+      if (c.is_ours())
+        json["flags"] = WithoutSecrets(c.flags);
+      else
+        json["url"] = c.url;
+      if (!c.command.empty()) json["command"] = WithoutSecrets(c.command);
+      configurations.push_back(std::move(json));
     }
-    return server.process->Terminate(kStopTimeoutMs);
+    const Json json = {{"firesteel_version", kVersion},
+                       {"cpu", CpuName()},
+                       {"cpus", NumCpus()},
+                       {"memory_bytes", PhysicalMemoryBytes()},
+                       {"kernel", KernelRelease()},
+                       {"model", config_.model},
+                       {"server_flags", WithoutSecrets(config_.server_flags)},
+                       {"repeats", config_.repeats},
+                       {"warmups", config_.warmups},
+                       {"seed", config_.seed},
+                       {"min_window_s", config_.min_window_s},
+                       {"max_client_lag_ms", config_.max_client_lag_ms},
+                       {"cells", prepared_.plan.size()},
+                       {"configurations", std::move(configurations)}};
+    return WriteFileAtomically(run_.output_dir + "/environment.json", DumpJson(json, 2) + "\n");
   }
 
-  Status MeasureCell(const GridLevel& level, int32_t repeat, const std::string& name,
-                     GridCell* cell) {
-    LoadGeneratorOptions options;
-    options.base_url = cell->server.url;
-    options.model = cell->server.model;
-    options.max_concurrency = level.concurrency;
-    options.output_len = config_.max_tokens;
-    options.num_warmups = config_.warmups;
-    options.extra_body = config_.request;
-    const int32_t count =
-        level.num_prompts > 0 ? level.num_prompts : static_cast<int32_t>(prompts_.size());
-    const std::string phase = fmt::format("{}, concurrency {}", name, level.concurrency);
+  Status Fail(size_t i, const std::string& error) {
+    const PlannedCell& cell = prepared_.plan[i];
+    report_.failures.push_back(fmt::format("{}: {}", cell.path, error));
+    return store_.PutFailure(cell, error);
+  }
+
+  // The cells [begin, end) that have no result yet.
+  Status MeasureServer(size_t begin, size_t end) {
+    size_t at = begin;
+    while (at < end && measured_[at]) ++at;
+    if (at == end) return {};
+    const PlannedCell& first = prepared_.plan[at];
+    const GridConfiguration& configuration = config_.configurations[first.configuration];
+    const std::string name =
+        fmt::format("{}, repeat {} of {}", configuration.name, first.repeat + 1, config_.repeats);
+    Progress(name + ": starting the server", 0);
+    Result<GridServer> server = GridServer::Start(
+        config_, configuration, run_.binary,
+        store_.LogStem(fmt::format("{}-r{}", configuration.name, first.repeat + 1)), run_.stop);
+    if (!server.ok()) {
+      if (server.status().code() == StatusCode::kCancelled) return server.status();
+      return GiveUp(at, end, server.status().message());
+    }
+    int in_a_row = 0;
+    for (; at < end; ++at) {
+      if (measured_[at]) continue;
+      const Status status = MeasureCell(at, name, *server);
+      if (status.code() == StatusCode::kCancelled) return status;
+      done_ += 1;
+      if (status.ok()) {
+        in_a_row = 0;
+        continue;
+      }
+      FS_TRY(Fail(at, status.message()));
+      if (++in_a_row >= kFailuresInARow)
+        return GiveUp(at + 1, end, fmt::format("left out after {} failures in a row", in_a_row));
+      if (!server->IsHealthy())
+        return GiveUp(at + 1, end, "left out: the server is not healthy any more");
+    }
+    const Status ended = server->Stop();
+    if (!ended.ok()) report_.failures.push_back(fmt::format("{}: {}", name, ended.message()));
+    return {};
+  }
+
+  Status GiveUp(size_t begin, size_t end, const std::string& why) {
+    for (size_t i = begin; i < end; ++i) {
+      if (measured_[i]) continue;
+      done_ += 1;
+      FS_TRY(Fail(i, why));
+    }
+    return {};
+  }
+
+  Status MeasureCell(size_t i, const std::string& name, const GridServer& server) {
+    const PlannedCell& cell = prepared_.plan[i];
+    const GridScenario& scenario = config_.scenarios[cell.scenario];
+    const std::string phase =
+        fmt::format("{}{}{}, concurrency {}", name, scenario.name.empty() ? "" : ", ",
+                    scenario.name, scenario.levels[cell.level].concurrency);
     Progress(phase, 0);
-    const LoadProgress progress = [&](size_t finished, size_t total, size_t) {
-      Progress(phase, static_cast<double>(finished) / static_cast<double>(total));
-    };
-    FS_ASSIGN(const LoadResult result,
-              RunLoad(options, SelectPrompts(prompts_, count, std::nullopt), progress, run_.stop));
-    cell->runs.push_back(ComputeServeMetrics(result));
-    identity_.Add(result.records, cell);
-    Json raw = ServeResultJson(options, result, cell->runs.back(), /*detailed=*/true);
-    raw["configuration"] = cell->configuration;
-    raw["repeat"] = repeat + 1;
-    raw["spec_method"] = cell->server.spec_method;
-    raw["spec_tokens"] = cell->server.spec_tokens;
-    raw["target_step_bytes"] = cell->server.target_bytes;
-    raw["ballast_bytes"] = cell->server.ballast_bytes;
-    raw["draft_pass_bytes"] = cell->server.draft_bytes;
-    return WriteFileAtomically(fmt::format("{}/cells/{}-c{}-r{}.json", run_.output_dir,
-                                           cell->configuration, level.concurrency, repeat + 1),
-                               DumpJson(raw, 1) + "\n");
+    FS_ASSIGN(Json result, MeasureGridCell(
+                               config_, cell, prepared_.works[cell.scenario], server,
+                               [&](double part) { Progress(phase, part); }, run_.stop));
+    if (Stopped()) return Cancelled("the grid was interrupted");
+    return store_.Put(cell, std::move(result));
+  }
+
+  // From the stored results alone, in the order of the first repeat, so that a grid which was
+  // interrupted says what an uninterrupted one says.
+  Status CollectReport() {
+    std::vector<const PlannedCell*> cells;
+    for (const PlannedCell& cell : prepared_.plan) cells.push_back(&cell);
+    std::stable_sort(cells.begin(), cells.end(), [](const PlannedCell* a, const PlannedCell* b) {
+      return std::tie(a->repeat, a->configuration, a->scenario, a->level) <
+             std::tie(b->repeat, b->configuration, b->scenario, b->level);
+    });
+    std::map<std::tuple<size_t, size_t, size_t>, GridCell> found;  // scenario, configuration, level
+    std::map<std::pair<size_t, std::string>, IdentityCheck> identity;  // scenario, model
+    for (const PlannedCell* cell : cells) {
+      const GridConfiguration& configuration = config_.configurations[cell->configuration];
+      const GridScenario& scenario = config_.scenarios[cell->scenario];
+      const std::optional<Json> result = store_.Find(*cell);
+      if (!result) continue;
+      FS_ASSIGN(StoredRun run, ReadGridCell(*result, cell->path));
+      GridCell& out = found[{cell->scenario, cell->configuration, cell->level}];
+      out.configuration = configuration.name;
+      out.scenario = scenario.name;
+      out.concurrency = scenario.levels[cell->level].concurrency;
+      out.server = run.server;
+      out.runs.push_back(std::move(run.metrics));
+      for (const std::string& reason : run.void_reasons)
+        report_.voids.push_back(fmt::format("{}: {}", cell->path, reason));
+      out.ids_compared = configuration.is_ours() && IsRepeatable(scenario.request);
+      if (out.ids_compared) {
+        const std::string& model =
+            configuration.model.empty() ? config_.model : configuration.model;
+        identity[{cell->scenario, model}].Add(run.outputs, &out);
+      }
+    }
+    for (auto& [key, cell] : found) report_.cells.push_back(std::move(cell));
+    if (report_.cells.empty()) {
+      return Internal(report_.failures.empty() ? "no cell was measured" : first_failure());
+    }
+    return {};
+  }
+
+  // Without the cell that the first failure names: the message stands alone.
+  std::string first_failure() const {
+    const std::string& text = report_.failures.front();
+    return text.substr(text.find(": ") + 2);
+  }
+
+  // Whether every server of ours must give the same ids: not where each draws its own noise.
+  static bool IsRepeatable(const Json& request) {
+    const auto temperature = request.find("temperature");
+    const bool greedy = temperature == request.end() || !temperature->is_number() ||
+                        temperature->get<double>() == 0;
+    return greedy || request.contains("seed");
   }
 
   const GridConfig& config_;
   const GridRun& run_;
-  const std::vector<Prompt> prompts_;
+  const PreparedGrid prepared_;
+  GridStore store_;
   GridReport report_;
-  IdentityCheck identity_;
-  size_t cells_done_ = 0;
+  std::vector<bool> measured_;  // by cell of the plan, when this start began
+  size_t done_ = 0;
 };
 
 }  // namespace
 
 Result<GridReport> RunGrid(const GridConfig& config, const GridRun& run) {
-  FS_ASSIGN(std::vector<Prompt> prompts, ReadPrompts(config.prompts));
-  FS_TRY(MakeDirectories(run.output_dir));
-  return GridRunner(config, run, std::move(prompts)).Run();
+  FS_ASSIGN(PreparedGrid prepared, Prepare(config, run.binary));
+  FS_ASSIGN(GridStore store, GridStore::Open(run.output_dir));
+  return GridRunner(config, run, std::move(prepared), std::move(store)).Run();
+}
+
+Result<std::string> DescribeGrid(const GridConfig& config, const GridRun& run) {
+  FS_ASSIGN(const PreparedGrid prepared, Prepare(config, run.binary));
+  std::vector<size_t> num_prompts;
+  for (const GridWork& work : prepared.works) num_prompts.push_back(work.num_prompts());
+  size_t done = 0;
+  if (fs::exists(run.output_dir) && !run.restart) {
+    FS_ASSIGN(const GridStore store, GridStore::Open(run.output_dir));
+    for (const PlannedCell& cell : prepared.plan) done += store.Find(cell).has_value() ? 1 : 0;
+  }
+  return FormatGridPlan(config, prepared.plan, num_prompts, done);
 }
 
 }  // namespace firesteel

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace firesteel {
 namespace {
@@ -44,15 +45,16 @@ SpecCounters TotalSpec(const GridCell& cell) {
   return total;
 }
 
-// Against the first configuration at the same concurrency.
+// Against the first configuration of the same model.
 std::optional<double> Speedup(const GridReport& report, const GridCell& cell) {
   for (const GridCell& baseline : report.cells) {
-    if (baseline.configuration != report.cells.front().configuration ||
+    if (baseline.server.model != cell.server.model || baseline.scenario != cell.scenario ||
         baseline.concurrency != cell.concurrency)
       continue;
     const std::optional<double> ours = OutputSpeed(cell);
     const std::optional<double> theirs = OutputSpeed(baseline);
     if (ours && theirs && *theirs > 0) return *ours / *theirs;
+    return std::nullopt;
   }
   return std::nullopt;
 }
@@ -67,9 +69,11 @@ std::string CostLines(const GridReport& report) {
   std::string out;
   std::string last;
   bool ballast = false;
+  std::set<std::string> shown;
   for (const GridCell& cell : report.cells) {
     if (cell.configuration == last) continue;
     last = cell.configuration;
+    if (cell.server.target_bytes == 0 || !shown.insert(last).second) continue;
     ballast |= cell.server.ballast_bytes > 0;
     out += fmt::format("{}: {}", cell.configuration, FormatCost(cell.server));
     if (cell.server.draft_bytes > 0 && cell.server.target_bytes > 0) {
@@ -123,8 +127,9 @@ void IdentityCheck::Add(const std::vector<RequestRecord>& records, GridCell* cel
 }
 
 bool GridReport::AllIdsEqual() const {
-  return !cells.empty() && std::all_of(cells.begin(), cells.end(),
-                                       [](const GridCell& cell) { return cell.ids_equal; });
+  return !cells.empty() && std::all_of(cells.begin(), cells.end(), [](const GridCell& cell) {
+    return cell.ids_equal || !cell.ids_compared;
+  });
 }
 
 size_t GridReport::NumPrompts() const {
@@ -154,7 +159,8 @@ Json GridSummaryJson(const GridReport& report) {
     json["tpot_ms"] =
         Json{{"mean", OrNull(Latency(cell, &ServeMetrics::tpot_ms, &Statistics::mean))},
              {"p99", OrNull(Latency(cell, &ServeMetrics::tpot_ms, &Statistics::p99))}};
-    json["ids_equal"] = cell.ids_equal;
+    json["ids_equal"] = cell.ids_compared ? Json(cell.ids_equal) : Json();
+    if (!cell.scenario.empty()) json["scenario"] = cell.scenario;
     list.push_back(std::move(json));
   }
   return list;
@@ -162,13 +168,25 @@ Json GridSummaryJson(const GridReport& report) {
 
 std::string FormatGridReport(const GridReport& report) {
   size_t width = std::string_view("method").size();
-  for (const GridCell& cell : report.cells) width = std::max(width, cell.configuration.size());
-  std::string out = fmt::format("{:<{}}  {:>11}  {:>9}  {:>7}  {:>10}  {:>10}  {:>9}  {:>9}  {}\n",
-                                "method", width, "concurrency", "out tok/s", "speedup",
-                                "acc length", "acc rate %", "TTFT ms", "TPOT ms", "ids equal");
+  size_t scenario_width = 0;
+  for (const GridCell& cell : report.cells) {
+    width = std::max(width, cell.configuration.size());
+    scenario_width = std::max(scenario_width, cell.scenario.size());
+  }
+  // A grid of one scenario has no column for it.
+  const bool scenarios = scenario_width > 0;
+  scenario_width = std::max(scenario_width, std::string_view("scenario").size());
+  const auto scenario_column = [&](const std::string& text) {
+    return scenarios ? fmt::format("{:<{}}  ", text, scenario_width) : std::string();
+  };
+  std::string out = scenario_column("scenario");
+  out += fmt::format("{:<{}}  {:>11}  {:>9}  {:>7}  {:>10}  {:>10}  {:>9}  {:>9}  {}\n", "method",
+                     width, "concurrency", "out tok/s", "speedup", "acc length", "acc rate %",
+                     "TTFT ms", "TPOT ms", "ids equal");
   for (const GridCell& cell : report.cells) {
     const SpecCounters spec = TotalSpec(cell);
     const std::optional<double> rate = spec.AcceptanceRate();
+    out += scenario_column(cell.scenario);
     out +=
         fmt::format("{:<{}}  {:>11}  {:>9}  {:>7}  {:>10}  {:>10}  {:>9}  {:>9}  {}\n",
                     cell.configuration, width, cell.concurrency, Show(OutputSpeed(cell), "{:.1f}"),
@@ -176,17 +194,26 @@ std::string FormatGridReport(const GridReport& report) {
                     Show(rate ? std::optional<double>(100 * *rate) : std::nullopt, "{:.1f}"),
                     Show(Latency(cell, &ServeMetrics::ttft_ms, &Statistics::mean), "{:.1f}"),
                     Show(Latency(cell, &ServeMetrics::tpot_ms, &Statistics::mean), "{:.2f}"),
-                    cell.ids_equal ? "yes" : "no");
+                    !cell.ids_compared ? "-"
+                    : cell.ids_equal   ? "yes"
+                                       : "no");
   }
   out += '\n' + CostLines(report) + '\n';
+  size_t compared = 0;
   for (const GridCell& cell : report.cells) {
+    if (!cell.ids_compared) continue;
+    ++compared;
     if (!cell.ids_equal) {
       out += fmt::format("{} at concurrency {}: {}\n", cell.configuration, cell.concurrency,
                          cell.difference);
     }
   }
-  out += fmt::format("all output ids equal: {} ({} prompts × {} cells)\n",
-                     report.AllIdsEqual() ? "yes" : "no", report.NumPrompts(), report.cells.size());
+  for (const std::string& failure : report.failures) out += fmt::format("failed: {}\n", failure);
+  for (const std::string& reason : report.voids) out += fmt::format("void: {}\n", reason);
+  if (compared > 0) {
+    out += fmt::format("all output ids equal: {} ({} prompts × {} cells)\n",
+                       report.AllIdsEqual() ? "yes" : "no", report.NumPrompts(), compared);
+  }
   return out;
 }
 

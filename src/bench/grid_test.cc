@@ -44,12 +44,14 @@ TEST(GridConfigTest, ReadsEveryKey) {
   EXPECT_EQ(config->model, "models/x");
   EXPECT_THAT(config->server_flags, ElementsAre("--ballast-layers", "4:64", "--max-num-seqs", "32",
                                                 "--no-warmup", "--served-model-name", "a", "b"));
-  ASSERT_EQ(config->levels.size(), 2u);
-  EXPECT_EQ(config->levels[1].concurrency, 8);
-  EXPECT_EQ(config->levels[1].num_prompts, 16);
-  EXPECT_EQ(config->max_tokens, 64);
+  ASSERT_EQ(config->scenarios.size(), 1u);
+  const GridScenario& scenario = config->scenarios[0];
+  ASSERT_EQ(scenario.levels.size(), 2u);
+  EXPECT_EQ(scenario.levels[1].concurrency, 8);
+  EXPECT_EQ(scenario.levels[1].num_prompts, 16);
+  EXPECT_EQ(scenario.max_tokens, 64);
   EXPECT_EQ(config->repeats, 3);
-  EXPECT_EQ(config->request["temperature"], 0);
+  EXPECT_EQ(scenario.request["temperature"], 0);
   ASSERT_EQ(config->configurations.size(), 2u);
   EXPECT_THAT(
       config->configurations[1].flags,
@@ -61,8 +63,43 @@ TEST(GridConfigTest, TheBundledGridIsValid) {
   ASSERT_TRUE(config.ok()) << config.status().message();
   ASSERT_EQ(config->configurations.size(), 3u);
   EXPECT_EQ(config->configurations[0].name, "none");
-  ASSERT_EQ(config->levels.size(), 3u);
-  EXPECT_EQ(config->levels[2].concurrency, 32);
+  ASSERT_EQ(config->scenarios.size(), 1u);
+  ASSERT_EQ(config->scenarios[0].levels.size(), 3u);
+  EXPECT_EQ(config->scenarios[0].levels[2].concurrency, 32);
+}
+
+TEST(GridConfigTest, TheFieldGridsAreThoseOfTheReports) {
+  const auto config = ReadGridConfig(FIRESTEEL_SOURCE_DIR "/grids/field-grid.yaml");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  ASSERT_EQ(config->scenarios.size(), 9u);
+  EXPECT_EQ(config->seed, 42u);
+  // 32 prompts below 8 clients, 16 a client from there to 32, 8 a client from 64 on.
+  for (const GridScenario& scenario : config->scenarios) {
+    EXPECT_EQ(scenario.random_range_ratio, 0) << scenario.name;
+    for (const GridLevel& level : scenario.levels) {
+      const int32_t c = level.concurrency;
+      EXPECT_EQ(level.num_prompts, c < 8 ? 32 : c <= 32 ? 16 * c : 8 * c) << scenario.name << c;
+    }
+  }
+  const auto second = ReadGridConfig(FIRESTEEL_SOURCE_DIR "/grids/field-grid-v2.yaml");
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  ASSERT_EQ(second->scenarios.size(), 9u);
+  EXPECT_EQ(second->repeats, 3);
+  EXPECT_EQ(second->min_window_s, 60);
+  EXPECT_TRUE(second->cold_cache);
+  for (size_t i = 0; i < 9; ++i) {
+    const GridScenario& scenario = second->scenarios[i];
+    EXPECT_EQ(scenario.name, config->scenarios[i].name);
+    EXPECT_EQ(scenario.random_input_len, config->scenarios[i].random_input_len);
+    EXPECT_EQ(scenario.random_output_len, config->scenarios[i].random_output_len);
+    EXPECT_EQ(scenario.random_range_ratio, 1);
+    ASSERT_EQ(scenario.levels.size(), 9u);
+    EXPECT_EQ(scenario.levels[0].num_prompts, 300);
+    EXPECT_EQ(scenario.levels[8].num_prompts, 1280);
+    EXPECT_EQ(second->WarmupsAt(scenario.levels[0]), 16);
+    EXPECT_EQ(second->WarmupsAt(scenario.levels[8]), 256);
+  }
+  EXPECT_TRUE(ReadGridConfig(FIRESTEEL_SOURCE_DIR "/grids/inferencex.yaml").ok());
 }
 
 TEST(GridConfigTest, MessagesNameKeyFoundAndExpected) {
@@ -98,6 +135,30 @@ TEST(GridConfigTest, MessagesNameKeyFoundAndExpected) {
        "configurations[1]: name a was used before"},
       {"prompts: p\nconcurrency: [1]\nconfigurations: [{name: a, flag: {}}]",
        "did you mean flags?"},
+      {rest + "random_input_len: 4", "holds prompts and random_input_len, expected one of them"},
+      {rest + "random_range_ratio: 1", "holds random_range_ratio without random_input_len"},
+      {rest + "scenarios: []", "scenarios is empty"},
+      {rest + "scenarios: [{prompts: q}]", "scenarios[0]: name is missing"},
+      {rest + "scenarios: [{name: s}, {name: s}]", "scenarios[1]: name s was used before"},
+      {rest + "scenarios: [{name: s, concurency: [2]}]", "did you mean concurrency?"},
+      {rest + "scenarios: [{name: s, num_prompts: {3: 4}}]", "num_prompts: unknown key 3"},
+      {rest + "num_prompts: {per_concurrency: 0}", "per_concurrency is 0"},
+      {rest + "exclude: [{scenario: x}]", "exclude[0]: scenario is x, which the grid has not"},
+      {rest + "exclude: [{}]", "exclude[0]: is empty"},
+      {rest + "min_window_s: -1", "min_window_s is -1, expected a number from 0"},
+      {rest + "warmups: {min: 3}", "warmups: per_concurrency is missing"},
+      {rest + "cache: hot", "cache is hot, expected cold or as-is"},
+      {rest + "scenarios: [{name: s, random_input_len: 4, random_output_len: 4, lengths: long}]",
+       "lengths is long, expected uniform, bound or mean"},
+      {"prompts: p\nconcurrency: [1]\nconfigurations: [{name: a, command: x}]",
+       "configurations[0]: url is missing"},
+      {"prompts: p\nconcurrency: [1]\nconfigurations: [{name: a, url: ftp}]", "url is \"ftp\""},
+      {"prompts: p\nconcurrency: [1]\nconfigurations: [{name: a, url: http://h, flags: {}}]",
+       "holds flags, which are of our server, and url"},
+      {"prompts: p\nconcurrency: [1]\nconfigurations: [{name: a, url: http://h, command: []}]",
+       "command is no text and no list of words"},
+      {"prompts: p\nconcurrency: [1]\nconfigurations: [{name: a, spec_tokens: 3}]",
+       "holds spec_tokens without url"},
   };
   for (const auto& c : kCases) {
     const auto config = Parse(c.yaml);
@@ -105,6 +166,45 @@ TEST(GridConfigTest, MessagesNameKeyFoundAndExpected) {
     EXPECT_EQ(config.status().code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(config.status().message(), HasSubstr(c.message)) << c.yaml;
   }
+}
+
+TEST(GridConfigTest, ScenariosTakeFromTheTopWhatTheyDoNotSay) {
+  const auto config = Parse(R"(
+prompts: p.jsonl
+concurrency: [1, 8]
+num_prompts: {per_concurrency: 10, min: 30}
+request: {temperature: 0}
+configurations:
+  - {name: mine, flags: {spec-method: none}}
+  - name: other
+    command: "serve --port {port} --api-key k"
+    url: "http://127.0.0.1:{port}/"
+    spec_method: eagle
+    spec_tokens: 3
+    gpus: 8
+scenarios:
+  - {name: file}
+  - {name: random, random_input_len: 512, random_output_len: 256, concurrency: [4], num_prompts: 7}
+exclude:
+  - {configuration: other, scenario: file, concurrency: [8]}
+)");
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  ASSERT_EQ(config->scenarios.size(), 2u);
+  const GridScenario& file = config->scenarios[0];
+  EXPECT_EQ(file.prompts, "p.jsonl");
+  EXPECT_EQ(file.levels[0].num_prompts, 30);
+  EXPECT_EQ(file.levels[1].num_prompts, 80);
+  const GridScenario& random = config->scenarios[1];
+  EXPECT_TRUE(random.is_random());
+  EXPECT_EQ(random.random_output_len, 256);
+  EXPECT_EQ(random.request["temperature"], 0);
+  ASSERT_EQ(random.levels.size(), 1u);
+  EXPECT_EQ(random.levels[0].num_prompts, 7);
+  const GridConfiguration& other = config->configurations[1];
+  EXPECT_FALSE(other.is_ours());
+  EXPECT_EQ(other.url, "http://127.0.0.1:{port}");
+  EXPECT_THAT(other.command, ElementsAre("/bin/sh", "-c", "exec serve --port {port} --api-key k"));
+  EXPECT_EQ(other.spec_tokens, 3);
 }
 
 TEST(ServerBannerTest, IsReadAsItIsWritten) {
@@ -225,9 +325,8 @@ class GridRunTest : public ::testing::Test {
   }
   GridConfig Config() const {
     GridConfig config;
-    config.prompts = Path("p.jsonl");
-    config.configurations = {{.name = "none", .flags = {}}};
-    config.levels = {{.concurrency = 1}};
+    config.configurations = {{.name = "none"}};
+    config.scenarios = {{.prompts = Path("p.jsonl"), .levels = {{.concurrency = 1}}}};
     return config;
   }
 
@@ -265,7 +364,7 @@ TEST_F(GridRunTest, AnInterruptedRunLeavesNoServer) {
 
 TEST_F(GridRunTest, MissingPromptsAreAnError) {
   GridConfig config = Config();
-  config.prompts = Path("absent.jsonl");
+  config.scenarios[0].prompts = Path("absent.jsonl");
   EXPECT_FALSE(RunGrid(config, {.binary = "/bin/false", .output_dir = Path("out")}).ok());
 }
 

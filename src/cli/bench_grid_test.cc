@@ -33,18 +33,22 @@ class BenchGridTest : public ::testing::Test {
                             "model: " + models + "target\nprompts: " + models +
                                 "prompts.jsonl\n"
                                 "server: {max-num-seqs: 4, max-model-len: 512, threads: 1}\n"
-                                "concurrency: [1, 4]\nnum_prompts: 4\nmax_tokens: 24\nwarmups: 0\n"
+                                "concurrency: [1, 4]\nnum_prompts: 4\nmax_tokens: 24\nwarmups: "
+                                "0\nmax_client_lag_ms: 10000\n"
                                 "request: {temperature: 0}\nconfigurations:\n"
                                 "  - {name: none}\n"
                                 "  - {name: dspark, flags: {spec-method: dspark, spec-model: " +
                                 models + "dspark, spec-tokens: 7" + extra + "}}\n")
             .ok());
-    const auto grid = ChildProcess::Start(
-        {FIRESTEEL_BINARY, "bench", "grid", Path("grid.yaml"), "--output", Path("out")},
-        Path("stdout"), Path("stderr"));
-    EXPECT_TRUE(grid.ok());
+    return Run({"bench", "grid", Path("grid.yaml"), "--output", Path("out")});
+  }
+
+  std::optional<std::string> Run(std::vector<std::string> argv) const {
+    argv.insert(argv.begin(), FIRESTEEL_BINARY);
+    const auto process = ChildProcess::Start(argv, Path("stdout"), Path("stderr"));
+    EXPECT_TRUE(process.ok());
     std::optional<std::string> end;
-    while (!(end = (*grid)->Ended())) usleep(10'000);
+    while (!(end = (*process)->Ended())) usleep(10'000);
     return end == "exit code 0" ? std::nullopt : end;
   }
 
@@ -70,6 +74,28 @@ TEST_F(BenchGridTest, EqualOutputsPass) {
   EXPECT_EQ(dspark["spec_tokens"], 7);
   EXPECT_GT(dspark["acceptance_length"], 1.0);
   EXPECT_EQ(dspark["ids_equal"], true);
+
+  // What a cell holds beyond its figures.
+  const auto cell = ParseJson(Read("out/cells/dspark-c4-r1.json"), "cell");
+  ASSERT_TRUE(cell.ok()) << cell.status().message();
+  EXPECT_EQ((*cell)["server"]["version"], "0.1.0");
+  EXPECT_THAT(DumpJson((*cell)["server"]["command"]), HasSubstr("\"--spec-method\",\"dspark\""));
+  EXPECT_GT((*cell)["server_metrics"]["samples"], 1);
+  EXPECT_EQ((*cell)["server_metrics"]["preemptions"], 0);
+  EXPECT_EQ((*cell)["spec_decode_per_position_acceptance_rates"].size(), 7u);
+  const auto environment = ParseJson(Read("out/environment.json"), "environment");
+  ASSERT_TRUE(environment.ok()) << environment.status().message();
+  EXPECT_GE((*environment)["cpus"], 1);
+
+  // The page at the end, and the same from the command.
+  EXPECT_THAT(Read("out/report.html"), HasSubstr("dspark"));
+  EXPECT_EQ(Run({"report", Path("out/cells"), "--html", Path("zh.html"), "--lang", "zh"}),
+            std::nullopt)
+      << Read("stderr");
+  EXPECT_THAT(Read("zh.html"), HasSubstr("<html lang=\"zh-CN\">"));
+  EXPECT_EQ(Run({"bench", "grid", Path("grid.yaml"), "--dry-run", "--output", Path("out")}),
+            std::nullopt);
+  EXPECT_THAT(Read("stdout"), HasSubstr("4 cells: 2 configurations, 1 repeats; 4 of them are"));
 }
 
 TEST_F(BenchGridTest, OneWrongTokenFails) {

@@ -23,6 +23,7 @@ int GenerateCommand(const std::vector<std::string>& args);
 int InspectCommand(const std::vector<std::string>& args);
 int BenchServeCommand(const std::vector<std::string>& args);
 int BenchGridCommand(const std::vector<std::string>& args);
+int ReportCommand(const std::vector<std::string>& args);
 
 // Tables, for --help and for tests.
 CommandSpec ServeCommandSpec();
@@ -30,6 +31,7 @@ CommandSpec GenerateCommandSpec();
 CommandSpec InspectCommandSpec();
 CommandSpec BenchServeCommandSpec();
 CommandSpec BenchGridCommandSpec();
+CommandSpec ReportCommandSpec();
 
 // Parses; prints --help, or the error as "firesteel <command>: <message>". nullopt: go on with
 // *values; else exit with it.

@@ -19,13 +19,14 @@ struct Command {
   int (*run)(const std::vector<std::string>& args);
 };
 
-constexpr std::array<Command, 5> kCommands = {{
+constexpr std::array<Command, 6> kCommands = {{
     {"serve", "serve a model over HTTP; without MODEL, the bundled demo model", ServeCommand},
     {"generate", "one prompt to the terminal, or a conversation", GenerateCommand},
     {"inspect", "what a checkpoint is, and whether a drafter fits it", InspectCommand},
     {"bench serve", "measure any OpenAI-compatible server", BenchServeCommand},
     {"bench grid", "compare configurations of the server and check that their outputs agree",
      BenchGridCommand},
+    {"report", "analyse results: ours, vLLM's and SGLang's", ReportCommand},
 }};
 
 std::string Help() {

@@ -1,0 +1,128 @@
+#include "bench/metrics_sampler.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <optional>
+
+#include "net/http_client.h"
+
+namespace firesteel {
+namespace {
+
+// Under vLLM's names (its older one for the cache among them) and SGLang's.
+struct Family {
+  const char* key;
+  std::vector<const char*> names;
+};
+
+const std::vector<Family>& Gauges() {
+  static const std::vector<Family> kGauges = {
+      {"running", {"vllm:num_requests_running", "sglang:num_running_reqs"}},
+      {"waiting", {"vllm:num_requests_waiting", "sglang:num_queue_reqs"}},
+      {"kv_cache_usage",
+       {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage"}}};
+  return kGauges;
+}
+
+const std::vector<Family>& Counters() {
+  static const std::vector<Family> kCounters = {
+      {"preemptions", {"vllm:num_preemptions_total"}},
+      {"prefix_cache_queries",
+       {"vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"}},
+      {"prefix_cache_hits", {"vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"}}};
+  return kCounters;
+}
+
+std::optional<double> ValueOf(const std::map<std::string, double>& sample, const Family& family) {
+  for (const char* name : family.names) {
+    if (const auto it = sample.find(name); it != sample.end()) return it->second;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::map<std::string, double> PrometheusSums(std::string_view text) {
+  std::map<std::string, double> sums;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() || line.front() == '#') continue;
+    const size_t name_end = line.find_first_of("{ ");
+    if (name_end == std::string_view::npos) continue;
+    std::string_view rest = line.substr(name_end);
+    if (rest.front() == '{') {
+      const size_t close = rest.rfind('}');
+      if (close == std::string_view::npos) continue;
+      rest = rest.substr(close + 1);
+    }
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    double value = 0;
+    if (std::from_chars(rest.data(), rest.data() + rest.size(), value).ec != std::errc()) continue;
+    sums[std::string(line.substr(0, name_end))] += value;
+  }
+  return sums;
+}
+
+MetricsSampler::MetricsSampler(std::string base_url, std::string api_key, int64_t interval_ms)
+    : base_url_(std::move(base_url)), api_key_(std::move(api_key)) {
+  Sample();
+  thread_ = std::thread([this, interval_ms] {
+    std::unique_lock lock(mutex_);
+    while (
+        !wake_.wait_for(lock, std::chrono::milliseconds(interval_ms), [this] { return done_; })) {
+      lock.unlock();
+      Sample();
+      lock.lock();
+    }
+  });
+}
+
+MetricsSampler::~MetricsSampler() {
+  if (thread_.joinable()) Finish();
+}
+
+void MetricsSampler::Sample() {
+  HttpCall call;
+  call.url = base_url_ + "/metrics";
+  call.timeout_ms = 5'000;
+  if (!api_key_.empty()) call.headers.emplace_back("Authorization", "Bearer " + api_key_);
+  const auto response = HttpClient::Fetch(std::move(call));
+  if (response.ok() && response->status == 200) samples_.push_back(PrometheusSums(response->body));
+}
+
+Json MetricsSampler::Finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+  Sample();
+  Json json;
+  if (samples_.empty()) return json;
+  json["samples"] = samples_.size();
+  for (const Family& family : Gauges()) {
+    double sum = 0;
+    double most = 0;
+    size_t count = 0;
+    for (const auto& sample : samples_) {
+      const auto value = ValueOf(sample, family);
+      if (!value) continue;
+      sum += *value;
+      most = count == 0 ? *value : std::max(most, *value);
+      ++count;
+    }
+    if (count > 0) json[family.key] = {{"mean", sum / static_cast<double>(count)}, {"max", most}};
+  }
+  for (const Family& family : Counters()) {
+    const auto first = ValueOf(samples_.front(), family);
+    const auto last = ValueOf(samples_.back(), family);
+    if (first && last) json[family.key] = *last - *first;
+  }
+  return json.size() > 1 ? json : Json();
+}
+
+}  // namespace firesteel
