@@ -1,9 +1,11 @@
 #include "engine/draft_budget.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/draft_step.h"
 #include "speculation/confidence.h"
+#include "speculation/draft_tree.h"
 
 namespace firesteel {
 namespace {
@@ -19,10 +21,20 @@ constexpr uint64_t kExploreEvery = 32;
 
 constexpr double kFreeShare = 0.01;  // of a step
 
+// Without measurements trees are cut to as many nodes as a chain has tokens when more sequences
+// decode than this: rows cost time then.
+constexpr int64_t kMaxTreesByTable = 4;
+constexpr double kShapeFade = 0.9;
+
 // Where no step was measured.
 int32_t TableLength(size_t decoding) { return decoding <= 16 ? 5 : decoding <= 48 ? 4 : 3; }
 
 bool Decodes(const PlannedSequence& planned) { return planned.decides; }
+
+// How many positions a draft can reach.
+int32_t Depth(const PlannedSequence& planned) {
+  return planned.max_depth > 0 ? std::min(planned.max_depth, planned.max_draft) : planned.max_draft;
+}
 
 }  // namespace
 
@@ -30,11 +42,17 @@ DraftBudget::DraftBudget(bool automatic, int32_t max_tokens)
     : automatic_(automatic), acceptance_(max_tokens), probe_interval_(kFirstProbe) {}
 
 void DraftBudget::ByTable(StepPlan* plan) const {
-  const int32_t most =
-      TableLength(static_cast<size_t>(std::ranges::count_if(plan->sequences, Decodes)));
+  const auto decoding = std::ranges::count_if(plan->sequences, Decodes);
+  const int32_t most = TableLength(static_cast<size_t>(decoding));
   for (PlannedSequence& planned : plan->sequences) {
+    if (planned.max_depth > 0 && decoding <= kMaxTreesByTable) continue;
     planned.max_draft = std::min(planned.max_draft, most);
   }
+}
+
+// Before trees are drawn their chances are known by level, and a level is several rows.
+int64_t DraftBudget::RowsWith(int64_t draft_tokens) const {
+  return certain_.rows + std::llround(static_cast<double>(draft_tokens) * nodes_per_level_);
 }
 
 bool DraftBudget::TimeToProbe() {
@@ -57,8 +75,7 @@ void DraftBudget::BeforeDrafts(StepPlan* plan) {
     certain_.tokens += Decodes(planned) ? 1 : 0;
     if (planned.max_draft == 0) continue;
     const Sequence& s = *planned.sequence;
-    free_.AddKnownBefore(
-        acceptance_.Expect(s.sampling, s.acceptance, planned.max_draft, &chances_));
+    free_.AddKnownBefore(acceptance_.Expect(s.sampling, s.acceptance, Depth(planned), &chances_));
     of_draft_.push_back(i);
   }
   if (of_draft_.empty()) return;
@@ -67,13 +84,14 @@ void DraftBudget::BeforeDrafts(StepPlan* plan) {
   const auto turn = static_cast<int64_t>(steps_);
   const double all_draft = cost_.draft.At(static_cast<int64_t>(of_draft_.size()));
   search_.Best(
-      free_, certain_, [&](int64_t rows) { return cost_.verify.At(rows) + all_draft; }, turn,
-      &choice_);
+      free_, certain_,
+      [&](int64_t rows) { return cost_.verify.At(RowsWith(rows - certain_.rows)) + all_draft; },
+      turn, &choice_);
   capacity_ = choice_.draft_tokens;
   drafting_ = std::ranges::count_if(choice_.lengths, [](int32_t length) { return length > 0; });
   const double plain = certain_.tokens / cost_.verify.At(certain_.rows);
   const double drafted =
-      choice_.tokens / (cost_.verify.At(certain_.rows + capacity_) + cost_.draft.At(drafting_));
+      choice_.tokens / (cost_.verify.At(RowsWith(capacity_)) + cost_.draft.At(drafting_));
   // What costs nothing to make is made, and judged when it is there.
   const bool free = all_draft < kFreeShare * cost_.verify.At(certain_.rows);
   const bool pays = free || (drafting_ > 0 && drafted > plain);
@@ -111,12 +129,15 @@ void DraftBudget::Trim(const StepPlan& plan, std::vector<Draft>* drafts, DraftCo
   if (of_draft_.empty()) return;
   free_.Clear();
   pre_token_.Clear();
-  for (const size_t i : of_draft_) {
+  orders_.resize(std::max(orders_.size(), of_draft_.size()));
+  for (size_t d = 0; d < of_draft_.size(); ++d) {
+    const size_t i = of_draft_[d];
     const Draft& draft = (*drafts)[i];
     const Sequence& s = *plan.sequences[i].sequence;
     const auto length = static_cast<int32_t>(draft.tokens.size());
     const PreTokenConfidence chances =
-        draft.confidence.empty()
+        IsTree(draft) ? acceptance_.Rank(s.sampling, s.acceptance, draft, &chances_, &orders_[d])
+        : draft.confidence.empty()
             ? acceptance_.Expect(s.sampling, s.acceptance, length, &chances_)
             : acceptance_.Calibrate(s.sampling, s.acceptance, PreTokenConfidence(draft), &chances_);
     if (all_free) {
@@ -142,7 +163,13 @@ void DraftBudget::Trim(const StepPlan& plan, std::vector<Draft>* drafts, DraftCo
   for (size_t d = 0; d < of_draft_.size(); ++d) {
     Draft& draft = (*drafts)[of_draft_[d]];
     const int64_t cut = static_cast<int64_t>(draft.tokens.size()) - choice_.lengths[d];
-    Shorten(choice_.lengths[d], &draft);
+    if (IsTree(draft)) {
+      const auto best = std::span(orders_[d]).first(static_cast<size_t>(choice_.lengths[d]));
+      std::ranges::sort(best);  // preorder again
+      KeepNodes(best, &draft);
+    } else {
+      Shorten(choice_.lengths[d], &draft);
+    }
     counts->trimmed += cut;
     counts->verified -= cut;
   }
@@ -153,6 +180,13 @@ void DraftBudget::Learn(const StepPlan& plan, std::span<const Draft> drafts,
   for (size_t i = 0; i < plan.sequences.size(); ++i) {
     if (!Decodes(plan.sequences[i])) continue;
     Sequence& s = *plan.sequences[i].sequence;
+    if (IsTree(drafts[i])) {
+      acceptance_.LearnTree(s.sampling, drafts[i], verdicts[i].path, &s.acceptance);
+      const double nodes = static_cast<double>(drafts[i].tokens.size());
+      nodes_per_level_ =
+          kShapeFade * nodes_per_level_ + (1 - kShapeFade) * nodes / DepthOf(drafts[i]);
+      continue;
+    }
     acceptance_.Learn(s.sampling, PreTokenConfidence(drafts[i]),
                       static_cast<int32_t>(drafts[i].tokens.size()), verdicts[i].accepted,
                       &s.acceptance);

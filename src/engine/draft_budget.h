@@ -37,12 +37,15 @@ class DraftBudget {
              std::span<const SequenceVerdict> verdicts);
   // Of a step without prompt rows: the forward pass and the choice of tokens.
   void ObserveVerify(int64_t rows, double seconds) { cost_.verify.Observe(rows, seconds); }
+  // Predicted of this step without any draft; 0 where nothing was measured.
+  double PlainSeconds() const { return cost_.verify.At(certain_.rows); }
   void ObserveDraft(int64_t sequences, double seconds) { cost_.draft.Observe(sequences, seconds); }
 
   const AcceptanceModel& acceptance() const { return acceptance_; }
 
  private:
   void ByTable(StepPlan* plan) const;
+  int64_t RowsWith(int64_t draft_tokens) const;
   bool TimeToProbe();
 
   const bool automatic_;
@@ -56,6 +59,7 @@ class DraftBudget {
   int64_t capacity_ = 0;  // draft tokens, chosen before any of them was drawn
   bool probing_ = false;  // verify everything, to learn
   uint64_t steps_ = 0;
+  double nodes_per_level_ = 1;  // of the trees of late; 1 for chains
   int64_t idle_steps_ = 0;      // since the last draft
   int64_t probe_interval_ = 0;  // idle steps after which a few sequences draft all the same
 
@@ -65,6 +69,7 @@ class DraftBudget {
   LengthChoice choice_;
   std::vector<float> chances_;
   std::vector<size_t> of_draft_;
+  std::vector<std::vector<int32_t>> orders_;  // of a tree's nodes, by draft
 };
 
 }  // namespace firesteel

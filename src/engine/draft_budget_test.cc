@@ -173,5 +173,75 @@ TEST(DraftBudget, LearnsThatDraftsAreRefused) {
   EXPECT_TRUE(stopped);
 }
 
+// Three children of the anchor, two of the first of them, one of that.
+Draft SmallTree(std::vector<float> confidence) {
+  firesteel::Draft tree;
+  tree.tokens = {1, 2, 3, 4, 5, 6};
+  tree.parents = {-1, 0, 1, 0, -1, -1};
+  tree.confidence = std::move(confidence);
+  return tree;
+}
+
+TEST(DraftBudget, OfATreeTheLikeliestNodesStayWithTheirAncestors) {
+  DraftBudget budget(true, 8);
+  budget.SetCost(Cost(0.12, 0.01));
+  Step step(1, 8);
+  step.plan.sequences[0].max_depth = 3;
+  budget.BeforeDrafts(&step.plan);
+  ASSERT_EQ(step.NumDrafting(), 1);
+  // Survivals: 0.6, 0.48, 0.38, 0.06 below the first; 0.3 and 0.001 beside it.
+  step.drafts = {SmallTree({0.6f, 0.8f, 0.8f, 0.1f, 0.3f, 0.001f})};
+  step.counts = {.drafted = 6, .verified = 6};
+  budget.Trim(step.plan, &step.drafts, &step.counts);
+  EXPECT_EQ(step.drafts[0].tokens, (std::vector<int32_t>{1, 2, 3, 5}));
+  EXPECT_EQ(step.drafts[0].parents, (std::vector<int32_t>{-1, 0, 1, -1}));
+  EXPECT_EQ(step.counts.trimmed, 2);
+  EXPECT_EQ(step.counts.verified, 4);
+}
+
+TEST(DraftBudget, ATreeWithoutConfidencesGoesByItsLevelsAndTheOrderOfBrothers) {
+  DraftBudget budget(true, 8);
+  budget.SetCost(Cost(0.2, 0.01));
+  Step step(1, 8);
+  step.plan.sequences[0].max_depth = 3;
+  budget.BeforeDrafts(&step.plan);
+  step.drafts = {SmallTree({})};
+  step.counts = {.drafted = 6, .verified = 6};
+  budget.Trim(step.plan, &step.drafts, &step.counts);
+  ASSERT_FALSE(step.drafts[0].tokens.empty());
+  EXPECT_LT(step.drafts[0].tokens.size(), 6u);
+  EXPECT_EQ(step.drafts[0].tokens[0], 1);
+}
+
+TEST(DraftBudget, LearnsThatTreesAreRefused) {
+  DraftBudget budget(true, 8);
+  budget.SetCost(Cost(0.1, 0.1));
+  Step step(2, 8);
+  bool stopped = false;
+  for (int i = 0; i < 200 && !stopped; ++i) {
+    step.Reset(8);
+    for (auto& planned : step.plan.sequences) planned.max_depth = 3;
+    budget.BeforeDrafts(&step.plan);
+    stopped = step.NumDrafting() == 0;
+    if (stopped) break;
+    step.drafts.assign(2, SmallTree({}));
+    step.counts = {.drafted = 12, .verified = 12};
+    budget.Trim(step.plan, &step.drafts, &step.counts);
+    const std::vector<SequenceVerdict> verdicts(2);  // nothing accepted
+    budget.Learn(step.plan, step.drafts, verdicts);
+  }
+  EXPECT_TRUE(stopped);
+}
+
+TEST(DraftBudget, WithoutMeasurementsTreesAreForFewSequences) {
+  for (const auto& [sequences, nodes] : {std::pair{1, 60}, {4, 60}, {5, 5}, {20, 4}}) {
+    DraftBudget budget(true, 60);
+    Step step(sequences, 60);
+    for (auto& planned : step.plan.sequences) planned.max_depth = 6;
+    budget.BeforeDrafts(&step.plan);
+    for (const auto& planned : step.plan.sequences) EXPECT_EQ(planned.max_draft, nodes);
+  }
+}
+
 }  // namespace
 }  // namespace firesteel

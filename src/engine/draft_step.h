@@ -28,7 +28,14 @@ struct DraftLimits {
 int32_t CutDraft(const DraftLimits& limits, const SamplingParams& sampling, int32_t max_tokens,
                  Draft* draft, DraftCounts* counts);
 
-// Cuts a draft to its first `length` tokens.
+// The same for a tree, whose nodes go with their descendants: those of a higher index or level than
+// asked for (limit), an id outside the vocabulary or the token of an earlier brother (malformed),
+// behind a token that ends the text (eos), a confidence below the threshold (trimmed). Parents out
+// of order, or parts of different sizes, make the whole tree malformed. What stays is in preorder.
+int32_t CutTree(const DraftLimits& limits, const SamplingParams& sampling, int32_t max_tokens,
+                int32_t max_depth, Draft* draft, DraftCounts* counts);
+
+// Cuts a draft to its first `length` tokens. Of a tree: in preorder.
 void Shorten(int32_t length, Draft* draft);
 
 // Fills `drafts[i]` for plan.sequences[i]; empty where max_draft is 0. Nobody asking, the drafter

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "engine/step_stats.h"
 
 namespace firesteel {
@@ -110,11 +112,87 @@ TEST(CutDraft, DropsADraftWhosePartsDoNotMatch) {
   ExpectCounts(counts, {.drafted = 5, .invalidated_malformed = 5});
 }
 
+Draft Tree(std::vector<int32_t> parents, std::vector<int32_t> tokens) {
+  Draft draft = Tokens(std::move(tokens));
+  draft.parents = std::move(parents);
+  return draft;
+}
+
+TEST(CutTree, KeepsAGoodTreeInPreorder) {
+  Draft draft = Tree({-1, -1, 0, 1, 0}, {1, 2, 3, 4, 5});
+  DraftCounts counts;
+  EXPECT_EQ(CutTree(Limits(), {}, 5, 2, &draft, &counts), 5);
+  EXPECT_EQ(draft.tokens, (std::vector<int32_t>{1, 3, 5, 2, 4}));
+  EXPECT_EQ(draft.parents, (std::vector<int32_t>{-1, 0, 0, -1, 3}));
+  ExpectCounts(counts, {.drafted = 5, .verified = 5});
+}
+
+TEST(CutTree, ATreeThatIsAChainBecomesOne) {
+  Draft draft = Tree({-1, 0, 1}, {1, 2, 3});
+  draft.probs.assign(3, Distribution::OneHot(0));
+  DraftCounts counts;
+  EXPECT_EQ(CutTree(Limits(), {}, 5, 5, &draft, &counts), 3);
+  EXPECT_TRUE(draft.parents.empty());
+  EXPECT_TRUE(draft.probs.empty());  // else the rule of chains would trust them
+}
+
+TEST(CutTree, CutsNodesAndLevelsThatWereNotAskedFor) {
+  Draft draft = Tree({-1, 0, 1, -1, 3}, {1, 2, 3, 4, 5});
+  DraftCounts counts;
+  EXPECT_EQ(CutTree(Limits(), {}, 4, 2, &draft, &counts), 3);
+  EXPECT_EQ(draft.tokens, (std::vector<int32_t>{1, 2, 4}));
+  EXPECT_EQ(draft.parents, (std::vector<int32_t>{-1, 0, -1}));
+  ExpectCounts(counts, {.drafted = 5, .invalidated_limit = 2, .verified = 3});
+}
+
+TEST(CutTree, ANodeGoesWithItsDescendantsUnderItsReason) {
+  //          1 -> 2 (end) -> 3;  100 (no such id) -> 9 (end) -> 5;  6 -> 7;  6 again -> 8
+  Draft draft = Tree({-1, 0, 1, -1, 3, 4, -1, 6, -1, 8}, {1, 9, 3, 100, 9, 5, 6, 7, 6, 8});
+  DraftCounts counts;
+  EXPECT_EQ(CutTree(Limits(), {}, 20, 20, &draft, &counts), 4);
+  EXPECT_EQ(draft.tokens, (std::vector<int32_t>{1, 9, 6, 7}));
+  EXPECT_EQ(draft.parents, (std::vector<int32_t>{-1, 0, -1, 2}));
+  ExpectCounts(counts,
+               {.drafted = 10, .invalidated_eos = 1, .invalidated_malformed = 5, .verified = 4});
+}
+
+TEST(CutTree, TrimsByConfidence) {
+  Draft draft = Tree({-1, -1, 0, 1, 0}, {1, 2, 3, 4, 5});
+  draft.confidence = {0.9f, 0.4f, 0.5f, 0.9f, std::numeric_limits<float>::quiet_NaN()};
+  DraftCounts counts;
+  EXPECT_EQ(CutTree(Limits(0.5), {}, 5, 5, &draft, &counts), 2);
+  EXPECT_EQ(draft.tokens, (std::vector<int32_t>{1, 3}));
+  EXPECT_TRUE(draft.parents.empty());
+  EXPECT_EQ(draft.confidence, (std::vector<float>{0.9f, 0.5f}));
+  ExpectCounts(counts, {.drafted = 5, .trimmed = 3, .verified = 2});
+}
+
+TEST(CutTree, DropsATreeWhoseOrderOrSizesAreWrong) {
+  int64_t drafted = 0;
+  DraftCounts counts;
+  for (std::vector<int32_t> parents : std::vector<std::vector<int32_t>>{
+           {0, -1}, {-1, 1}, {1, 0}, {-1, -2}, {-1, 1 << 30}, {-1}, {-1, 0, 0}}) {
+    Draft draft = Tree(parents, {1, 2});
+    EXPECT_EQ(CutTree(Limits(), {}, 5, 5, &draft, &counts), 0);
+    EXPECT_TRUE(draft.tokens.empty());
+    EXPECT_TRUE(draft.parents.empty());
+    drafted += 2;
+  }
+  Draft draft = Tree({-1, -1}, {1, 2});
+  draft.confidence = {0.5f};
+  EXPECT_EQ(CutTree(Limits(), {}, 5, 5, &draft, &counts), 0);
+  draft = Tree({-1, -1}, {1, 2});
+  draft.probs.assign(3, Distribution::OneHot(0));
+  EXPECT_EQ(CutTree(Limits(), {}, 5, 5, &draft, &counts), 0);
+  drafted += 4;
+  ExpectCounts(counts, {.drafted = drafted, .invalidated_malformed = drafted});
+}
+
 TEST(StepStats, CountersAddUpAndFaultsAreNamed) {
   EngineStats stats;
-  CountRound(3, 2, 3, &stats);
-  CountRound(3, 3, 2, &stats);  // two of four tokens cut
-  CountRound(0, 0, 1, &stats);
+  CountRound(DraftRound::OfChain(3, 2), 3, &stats);
+  CountRound(DraftRound::OfChain(3, 3), 2, &stats);  // two of four tokens cut
+  CountRound(DraftRound::OfChain(0, 0), 1, &stats);
   CountDrafts({.drafted = 12,
                .invalidated_eos = 1,
                .invalidated_limit = 2,

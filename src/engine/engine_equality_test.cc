@@ -142,6 +142,10 @@ std::string KindName(const testing::TestParamInfo<FakeDraftKind>& info) {
       return "EosOnly";
     case FakeDraftKind::kStochastic:
       return "Stochastic";
+    case FakeDraftKind::kTree:
+      return "Tree";
+    case FakeDraftKind::kLyingTree:
+      return "LyingTree";
   }
   return "Unknown";
 }
@@ -151,7 +155,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, EveryDraft,
                                          FakeDraftKind::kMixed, FakeDraftKind::kRandom,
                                          FakeDraftKind::kOutOfVocab, FakeDraftKind::kTooLong,
                                          FakeDraftKind::kEmpty, FakeDraftKind::kEosOnly,
-                                         FakeDraftKind::kStochastic),
+                                         FakeDraftKind::kStochastic, FakeDraftKind::kTree,
+                                         FakeDraftKind::kLyingTree),
                          KindName);
 
 TEST(EngineEquality, RightDraftsSaveSteps) {

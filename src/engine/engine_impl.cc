@@ -8,19 +8,21 @@
 #include "base/log.h"
 #include "engine/step_stats.h"
 #include "engine/text_end.h"
+#include "engine/tree_step.h"
 #include "engine/warmup.h"
 
 namespace firesteel {
 namespace {
 
-SchedulerOptions MakeSchedulerOptions(const EngineOptions& options) {
+SchedulerOptions MakeSchedulerOptions(const EngineOptions& options, const DrafterInfo& drafter) {
   return {.max_num_seqs = options.max_num_seqs,
           .max_num_batched_tokens = options.max_num_batched_tokens,
           .max_model_len = options.max_model_len,
           .block_size = options.block_size,
           .long_prefill_token_threshold = options.long_prefill_token_threshold,
           .max_long_partial_prefills = options.max_long_partial_prefills,
-          .max_draft_tokens = options.speculation.tokens};
+          .max_draft_tokens = options.speculation.tokens,
+          .max_draft_depth = drafter.max_depth};
 }
 
 class Stopwatch {
@@ -43,7 +45,8 @@ EngineImpl::EngineImpl(EngineParts parts)
                     .eos = parts_.model->info().eos_ids},
       budget_(parts_.automatic_spec_tokens, parts_.options.speculation.tokens),
       inbox_(parts_.options.max_queue),
-      scheduler_(MakeSchedulerOptions(parts_.options), *parts_.cache, *parts_.drafter),
+      scheduler_(MakeSchedulerOptions(parts_.options, parts_.drafter->info()), *parts_.cache,
+                 *parts_.drafter),
       wrong_accepts_left_(parts_.options.plant_wrong_accepts) {
   Publish();
 }
@@ -97,6 +100,7 @@ bool EngineImpl::StepOnce() {
     const Stopwatch sample_watch(clock_);
     VerifyRows(plan);
     Append(plan);
+    SettleTrees(plan);
     const double seconds = sample_watch.Seconds();
     Record(seconds, &stats_.seconds_sample);
     verify_seconds_ += seconds;
@@ -126,19 +130,37 @@ void EngineImpl::CountPrompts(const StepPlan& plan) {
   }
 }
 
+void EngineImpl::ChooseWhoDrafts(StepPlan* plan) {
+  const auto anyone = [&] {
+    return std::ranges::any_of(plan->sequences, [](const auto& p) { return p.max_draft > 0; });
+  };
+  draftless_ = parts_.draft_rules.Apply(plan);
+  const bool may_draft = anyone();
+  if (may_draft && parts_.automatic_spec_tokens && !guard_.Allows()) {
+    for (PlannedSequence& planned : plan->sequences) planned.max_draft = 0;
+    draftless_ = DraftlessReason::kSlower;
+  }
+  budget_.BeforeDrafts(plan);
+  if (may_draft && !draftless_ && !anyone()) draftless_ = DraftlessReason::kNotWorth;
+}
+
 bool EngineImpl::MakeDrafts(StepPlan* plan) {
   DraftCounts counts;
-  budget_.BeforeDrafts(plan);
+  ChooseWhoDrafts(plan);
+  draft_seconds_ = 0;
   const Stopwatch watch(clock_);
   const Status status = ProposeDrafts(*parts_.exec, *plan, *parts_.cache, draft_workspace_,
                                       *parts_.drafter, draft_limits_, &drafts_, &counts);
   const auto drafts = [](const PlannedSequence& planned) { return planned.max_draft > 0; };
   if (const auto count = std::ranges::count_if(plan->sequences, drafts); count > 0) {
-    const double seconds = watch.Seconds();
-    Record(seconds, &stats_.seconds_draft);
-    budget_.ObserveDraft(count, seconds);
+    draft_seconds_ = watch.Seconds();
+    Record(draft_seconds_, &stats_.seconds_draft);
+    budget_.ObserveDraft(count, draft_seconds_);
   }
-  if (status.ok()) budget_.Trim(*plan, &drafts_, &counts);
+  if (status.ok()) {
+    budget_.Trim(*plan, &drafts_, &counts);
+    ForkBranches(*plan, *parts_.cache, &drafts_, &branches_, &counts);
+  }
   CountDrafts(counts, &stats_);
   if (status.ok()) return true;
   // Only those who asked for a draft are hurt.
@@ -156,7 +178,7 @@ bool EngineImpl::MakeDrafts(StepPlan* plan) {
 
 bool EngineImpl::Forward(const StepPlan& plan) {
   const Stopwatch watch(clock_);
-  BuildForwardBatch(plan, drafts_, &batch_);
+  BuildForwardBatch(plan, drafts_, branches_, &batch_);
   model_workspace_.Reset();
   const Status status =
       parts_.model->Forward(*parts_.exec, batch_.View(parts_.drafter->info().feature_layers),
@@ -190,10 +212,10 @@ void EngineImpl::Append(const StepPlan& plan) {
         verdict.logprobs.resize(static_cast<size_t>(added));
         std::ranges::move(verdict.logprobs, std::back_inserter(s.event.logprobs));
       }
-      const auto verified = static_cast<int32_t>(drafts_[i].tokens.size());
-      Record(1 + verified, &stats_.spec_budget_rows);
-      CountRound(verified, verdict.accepted, added, &stats_);
-      CountRound(verified, verdict.accepted, &s.usage.speculation);
+      const DraftRound round = RoundOf(drafts_[i], verdict);
+      Record(1 + round.verified, &stats_.spec_budget_rows);
+      CountRound(round, added, &stats_);
+      CountRound(round, &s.usage.speculation);
       // A cut may leave a valid row of the last token too, where an accepted draft was the end.
       // Plain decoding never computes it, and speculation must not change what the prefix cache
       // holds.
@@ -203,12 +225,28 @@ void EngineImpl::Append(const StepPlan& plan) {
   }
 }
 
+void EngineImpl::SettleTrees(const StepPlan& plan) {
+  if (batch_.shared.empty()) return;
+  JoinBranches(plan, drafts_, verdicts_, branches_, parts_.plant_wrong_branch, *parts_.cache);
+  GatherFeatures(plan, drafts_, verdicts_, batch_, out_.features);
+}
+
 void EngineImpl::Learn(const StepPlan& plan) {
   budget_.Learn(plan, drafts_, verdicts_);
   const bool decodes_only = std::ranges::all_of(
       plan.sequences, [](const PlannedSequence& p) { return p.decides && p.num_rows == 1; });
   TakeCalibration(budget_.acceptance(), &stats_);
+  if (draftless_) {
+    stats_.spec_disabled_seconds[static_cast<size_t>(*draftless_)] += verify_seconds_;
+  }
   if (!decodes_only) return;
+  if (draft_seconds_ > 0) {
+    double accepted = 0;
+    for (const SequenceVerdict& verdict : verdicts_) accepted += verdict.accepted;
+    const auto decoding = static_cast<double>(plan.sequences.size());
+    guard_.Observe(decoding + accepted, draft_seconds_ + verify_seconds_, decoding,
+                   budget_.PlainSeconds());
+  }
   budget_.ObserveVerify(static_cast<int64_t>(batch_.tokens.size()), verify_seconds_);
 }
 
@@ -220,7 +258,7 @@ bool EngineImpl::Observe(const StepPlan& plan) {
     rows.push_back({.slot = planned.sequence->slot,
                     .first_position = planned.first_position,
                     .count = static_cast<int32_t>(new_lengths_[i] - planned.first_position),
-                    .feature_row = batch_.sequences[i].row_begin,
+                    .feature_row = batch_.first_row[i],
                     .tokens = planned.sequence->tokens});
   }
   draft_workspace_.Reset();

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "base/thread_pool.h"
 #include "engine/batch_builder.h"
 #include "engine/draft_budget.h"
+#include "engine/draft_guard.h"
+#include "engine/draft_rules.h"
 #include "engine/draft_step.h"
 #include "engine/inbox.h"
 #include "engine/scheduler.h"
@@ -40,8 +43,10 @@ struct EngineParts {
   std::unique_ptr<Model> model;
   std::unique_ptr<Drafter> drafter;
   std::unique_ptr<Tokenizer> tokenizer;  // null: events carry no text
-  std::unique_ptr<KvCache> cache;  // with the groups of model and drafter, and max_num_seqs slots
-  const Clock* clock = nullptr;    // null: the real one
+  DraftRules draft_rules;  // set by MakeEngine
+  std::unique_ptr<KvCache> cache;   // with the groups of model and drafter, and max_num_seqs slots
+  const Clock* clock = nullptr;     // null: the real one
+  bool plant_wrong_branch = false;  // a fault for tests: of a tree, keep another branch's rows
   bool automatic_spec_tokens = false;  // set by MakeEngine: speculation.tokens was 0
 };
 
@@ -81,9 +86,11 @@ class EngineImpl : public Engine {
   void TakeInbox();
   void CountPrompts(const StepPlan& plan);  // of sequences that run for the first time
   bool MakeDrafts(StepPlan* plan);
+  void ChooseWhoDrafts(StepPlan* plan);
   bool Forward(const StepPlan& plan);
   void VerifyRows(const StepPlan& plan);
   void Append(const StepPlan& plan);
+  void SettleTrees(const StepPlan& plan);
   void Learn(const StepPlan& plan);
   bool Observe(const StepPlan& plan);
   void Finish(const StepPlan& plan);
@@ -98,17 +105,21 @@ class EngineImpl : public Engine {
   const Clock& clock_;
   DraftLimits draft_limits_;
   DraftBudget budget_;
+  DraftGuard guard_;
   Inbox inbox_;
   Scheduler scheduler_;
 
   // Of the step that runs; the vectors keep their memory.
   Inbox::Content content_;
   std::vector<Draft> drafts_;
+  StepBranches branches_;
   StepBatch batch_;
   ForwardOutput out_;
   VerifyScratch verify_scratch_;
   std::vector<SequenceVerdict> verdicts_;
   std::vector<int64_t> new_lengths_;
+  std::optional<DraftlessReason> draftless_;
+  double draft_seconds_ = 0;
   double verify_seconds_ = 0;  // forward pass and choice of tokens
   Workspace model_workspace_;  // logits and features live here until the next forward
   Workspace draft_workspace_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "engine/fake_tree.h"
 #include "sampling/params.h"
 
 namespace firesteel {
@@ -24,6 +25,9 @@ FakeDrafter::FakeDrafter(const FakeModel& target, int32_t group, int32_t max_slo
   info_.name = "fake";
   info_.max_tokens = options_.max_tokens;
   info_.feature_layers = {0};
+  if (options_.kind == FakeDraftKind::kTree || options_.kind == FakeDraftKind::kLyingTree) {
+    info_.max_depth = options_.max_depth > 0 ? options_.max_depth : (options_.max_tokens + 1) / 2;
+  }
 }
 
 std::vector<CacheGroup> FakeDrafter::CacheGroups(DType kv_dtype) const {
@@ -77,8 +81,12 @@ Status FakeDrafter::Propose(Exec& exec, std::span<const DraftQuery> queries, con
     if (query.max_tokens < 1 || query.max_tokens > options_.max_tokens) {
       Complain(fmt::format("slot {}: asked for {} tokens", query.slot, query.max_tokens));
     }
+    const int32_t most = info_.max_depth > 0 ? info_.max_depth : query.max_tokens;
+    if (query.max_depth < 1 || query.max_depth > std::min(query.max_tokens, most)) {
+      Complain(fmt::format("slot {}: asked for {} levels", query.slot, query.max_depth));
+    }
     ++num_proposals_;
-    drafts->push_back(DraftFor(query));
+    drafts->push_back(info_.max_depth > 0 ? TreeFor(query) : DraftFor(query));
   }
   return {};
 }
@@ -139,6 +147,32 @@ Draft FakeDrafter::DraftFor(const DraftQuery& query) const {
     hash = FakeModel::Extend(hash, token);
   }
   return draft;
+}
+
+Draft FakeDrafter::TreeFor(const DraftQuery& query) const {
+  const int32_t vocab = target_.info().vocab_size;
+  const auto anchor = static_cast<int64_t>(query.tokens.size()) - 1;
+  uint64_t hash = FakeModel::Hash(query.tokens);
+  const uint64_t seed = hash;
+  std::vector<int32_t> says;  // what the target will
+  std::vector<float> logits(static_cast<size_t>(vocab));
+  for (int32_t k = 0; k <= query.max_depth; ++k) {
+    const int64_t position = anchor + 1 + k;
+    target_.Logits(hash, position, logits);
+    says.push_back(SampleWithNoise(MakeDistribution(logits, *query.sampling), query.noise, position,
+                                   NoisePurpose::kTargetGumbel));
+    hash = FakeModel::Extend(hash, says.back());
+  }
+  const int32_t right = options_.right_count ? options_.right_count(anchor)
+                                             : static_cast<int32_t>(seed % (query.max_depth + 1));
+  Draft tree = FakeTree({.nodes = query.max_tokens,
+                         .depth = query.max_depth,
+                         .right = right,
+                         .vocab = vocab,
+                         .confidence = options_.confidence},
+                        says, seed);
+  if (options_.kind == FakeDraftKind::kLyingTree) SpoilTree(seed, &tree);
+  return tree;
 }
 
 void FakeDrafter::Forget(SequenceSlot slot) { observed_[static_cast<size_t>(slot)] = -1; }

@@ -24,12 +24,16 @@ enum class FakeDraftKind {
   kEmpty,
   kEosOnly,     // the target's first end token, or 0
   kStochastic,  // drawn from softmax of other logits, with their probabilities
+  kTree,        // a random one, right on one path for as long as kMixed is
+  kLyingTree,   // the same, spoiled in one of many ways
 };
 
 struct FakeDrafterOptions {
   FakeDraftKind kind = FakeDraftKind::kRight;
   int32_t max_tokens = 4;
-  // kMixed: tokens to get right when the anchor stands at `position`. Null: a hash of the position.
+  int32_t max_depth = 0;  // of trees; 0: half of max_tokens
+  // kMixed, trees: tokens to get right when the anchor stands at `position`. Null: a hash of the
+  // position.
   std::function<int32_t(int64_t position)> right_count;
   bool confidence = false;             // a hash of the token before, in (0, 1)
   std::function<Status()> on_propose;  // may fail
@@ -56,6 +60,7 @@ class FakeDrafter : public Drafter {
 
  private:
   Draft DraftFor(const DraftQuery& query) const;
+  Draft TreeFor(const DraftQuery& query) const;
   void Complain(std::string what);
 
   const FakeModel& target_;

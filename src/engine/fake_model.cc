@@ -107,6 +107,15 @@ Status FakeModel::CheckBatch(const ForwardBatch& batch, const KvView& kv) const 
       return Internal(fmt::format("slot {}: position {} has no place", rows.slot, end - 1));
     }
   }
+  for (const SequenceRows& rows : batch.shared) {
+    const auto begin = static_cast<size_t>(rows.row_begin);
+    for (size_t i = 0; i < static_cast<size_t>(rows.row_count); ++i) {
+      if (begin + i >= row ||
+          batch.positions[begin + i] != rows.first_position + static_cast<int64_t>(i)) {
+        return Internal(fmt::format("slot {}: shared row {} is out of order", rows.slot, i));
+      }
+    }
+  }
   if (row != batch.tokens.size() || row != batch.positions.size()) {
     return Internal(fmt::format("{} rows of {} belong to sequences", row, batch.tokens.size()));
   }
@@ -137,6 +146,10 @@ Status FakeModel::Forward(Exec& exec, const ForwardBatch& batch, const KvView& k
       const uint64_t before = position == 0 ? kStart : LoadHash(kv, 0, rows.slot, position - 1);
       const uint64_t hash = Extend(before, batch.tokens[static_cast<size_t>(row)]);
       StoreHash(kv, 0, rows.slot, position, hash);
+      for (const SequenceRows& shared : batch.shared) {
+        if (row < shared.row_begin || row >= shared.row_begin + shared.row_count) continue;
+        StoreHash(kv, 0, shared.slot, position, hash);
+      }
       for (int64_t layer = 0; layer < layers; ++layer) {
         Feature(hash,
                 out.features.RowSpan(row).subspan(static_cast<size_t>(layer * kHidden), kHidden));

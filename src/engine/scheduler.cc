@@ -114,8 +114,13 @@ void Scheduler::PlanDrafts(StepPlan* plan, int32_t rows) {
     if (planned.num_rows != 1 || !planned.decides || n == 0) continue;
     int64_t limit = options_.max_draft_tokens;
     if (s.sampling.spec_tokens >= 0) limit = std::min<int64_t>(limit, s.sampling.spec_tokens);
-    limit = std::min<int64_t>(limit, s.sampling.max_tokens - s.NumOutput() - 1);
-    limit = std::min<int64_t>(limit, options_.max_model_len - n - 2);
+    const int64_t depth = std::min<int64_t>(s.sampling.max_tokens - s.NumOutput() - 1,
+                                            options_.max_model_len - n - 2);
+    if (options_.max_draft_depth == 0 || depth <= 0) {
+      limit = std::min(limit, depth);
+    } else {
+      planned.max_depth = static_cast<int32_t>(std::min<int64_t>(depth, options_.max_draft_depth));
+    }
     if (limit > 0) open.emplace_back(&planned, static_cast<int32_t>(limit));
   }
   if (open.empty()) return;
@@ -124,7 +129,10 @@ void Scheduler::PlanDrafts(StepPlan* plan, int32_t rows) {
   while (rows > 0 && !open.empty()) {
     for (auto& [planned, more] : open) {
       if (rows == 0) return;
-      const int64_t positions = planned->first_position + planned->max_draft + 2;
+      const int32_t depth = planned->max_depth > 0
+                                ? std::min(planned->max_draft + 1, planned->max_depth)
+                                : planned->max_draft + 1;
+      const int64_t positions = planned->first_position + 1 + depth;
       if (!cache_.Reserve(planned->sequence->slot, positions)) {
         more = 0;
         continue;

@@ -35,16 +35,19 @@ struct SchedulerOptions {
   int32_t long_prefill_token_threshold = 0;  // prompts with more uncached tokens are long
   int32_t max_long_partial_prefills = 1;     // REQUIRES: >= 1
   int32_t max_draft_tokens = 0;
+  int32_t max_draft_depth = 0;  // of trees; 0: drafts are chains
 };
 
 // Tokens [first_position, first_position + num_rows) of a sequence go through the model in this
-// step, and behind them at most `max_draft` drafted ones, for which slots are reserved too.
+// step, and behind them at most `max_draft` drafted ones, for which slots are reserved too: those
+// of one path, where they may be a tree.
 struct PlannedSequence {
   Sequence* sequence = nullptr;
   int64_t first_position = 0;
   int32_t num_rows = 0;
   bool decides = false;  // the rows reach the last token, so a new token comes out
   int32_t max_draft = 0;
+  int32_t max_depth = 0;  // levels of a tree; 0: the draft is a chain
 };
 
 struct StepPlan {

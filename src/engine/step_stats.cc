@@ -66,28 +66,34 @@ void CountDrafts(const DraftCounts& counts, EngineStats* stats) {
   stats->spec_verified += counts.verified;
 }
 
-void CountRound(int32_t verified, int32_t accepted, int32_t committed, EngineStats* stats) {
-  if (verified > 0) ++stats->spec_rounds;
-  Grow(static_cast<size_t>(verified) + 1, &stats->spec_rounds_per_length);
-  ++stats->spec_rounds_per_length[static_cast<size_t>(verified)];
-  stats->spec_accepted += accepted;
-  stats->spec_cut_by_stop += accepted + 1 - committed;
+DraftRound DraftRound::OfChain(int32_t verified, int32_t accepted) {
+  return {verified, verified, std::min(verified, accepted + 1), accepted};
+}
+
+void CountRound(const DraftRound& round, int32_t committed, EngineStats* stats) {
+  if (round.verified > 0) ++stats->spec_rounds;
+  Grow(static_cast<size_t>(round.verified) + 1, &stats->spec_rounds_per_length);
+  ++stats->spec_rounds_per_length[static_cast<size_t>(round.verified)];
+  stats->spec_accepted += round.accepted;
+  stats->spec_cut_by_stop += round.accepted + 1 - committed;
   stats->generation_tokens += committed;
-  Grow(static_cast<size_t>(verified), &stats->spec_reached_per_position);
-  Grow(static_cast<size_t>(verified), &stats->spec_accepted_per_position);
-  for (int32_t k = 0; k < verified && k <= accepted; ++k) {
+  Grow(static_cast<size_t>(round.depth), &stats->spec_reached_per_position);
+  Grow(static_cast<size_t>(round.depth), &stats->spec_accepted_per_position);
+  for (int32_t k = 0; k < round.reached; ++k) {
     ++stats->spec_reached_per_position[static_cast<size_t>(k)];
-    if (k < accepted) ++stats->spec_accepted_per_position[static_cast<size_t>(k)];
+    if (k < round.accepted) ++stats->spec_accepted_per_position[static_cast<size_t>(k)];
   }
 }
 
-void CountRound(int32_t verified, int32_t accepted, SpeculationUsage* usage) {
-  if (verified == 0) return;
+void CountRound(const DraftRound& round, SpeculationUsage* usage) {
+  if (round.verified == 0) return;
   ++usage->rounds;
-  usage->verified += verified;
-  usage->accepted += accepted;
-  Grow(static_cast<size_t>(verified), &usage->accepted_per_position);
-  for (int32_t k = 0; k < accepted; ++k) ++usage->accepted_per_position[static_cast<size_t>(k)];
+  usage->verified += round.verified;
+  usage->accepted += round.accepted;
+  Grow(static_cast<size_t>(round.depth), &usage->accepted_per_position);
+  for (int32_t k = 0; k < round.accepted; ++k) {
+    ++usage->accepted_per_position[static_cast<size_t>(k)];
+  }
 }
 
 Status CheckCounters(const EngineStats& stats) {

@@ -24,11 +24,21 @@ int64_t NumObserved(const StatHistogram& histogram);
 
 void CountDrafts(const DraftCounts& counts, EngineStats* stats);
 
-// One sequence's round: `accepted` of `verified` draft tokens kept by the verifier, and `committed`
-// tokens (the correction or bonus included) left after a stop cut the rest.
-void CountRound(int32_t verified, int32_t accepted, int32_t committed, EngineStats* stats);
+// What the verifier made of one sequence's draft. Positions count from the anchor: the levels of a
+// tree.
+struct DraftRound {
+  int32_t verified = 0;  // draft tokens
+  int32_t depth = 0;     // positions that they reach: as many for a chain
+  int32_t reached = 0;   // of these, judged: all before them were kept
+  int32_t accepted = 0;  // and kept
+
+  static DraftRound OfChain(int32_t verified, int32_t accepted);
+};
+
+// `committed`: tokens (the correction or bonus included) left after a stop cut the rest.
+void CountRound(const DraftRound& round, int32_t committed, EngineStats* stats);
 // The same for what one request is told; tokens drafted are counted when the draft comes.
-void CountRound(int32_t verified, int32_t accepted, SpeculationUsage* usage);
+void CountRound(const DraftRound& round, SpeculationUsage* usage);
 
 void TakeCalibration(const AcceptanceModel& model, EngineStats* stats);
 

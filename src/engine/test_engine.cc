@@ -64,6 +64,7 @@ TestEngine::TestEngine(TestConfig config)
   parts.model = std::move(model);
   parts.drafter = std::move(drafter);
   parts.clock = config.clock;
+  parts.plant_wrong_branch = config.plant_wrong_branch;
   if (config.with_tokenizer) {
     const ByteTokenizerDirectory directory;
     auto tokenizer = Tokenizer::Load(directory.path());

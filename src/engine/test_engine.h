@@ -20,6 +20,7 @@ struct TestConfig {
   int32_t threads = 1;
   bool with_tokenizer = false;  // that of WriteByteTokenizer
   const Clock* clock = nullptr;
+  bool plant_wrong_branch = false;
 
   TestConfig();
 };

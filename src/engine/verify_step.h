@@ -9,6 +9,7 @@
 
 #include "engine/batch_builder.h"
 #include "engine/scheduler.h"
+#include "engine/step_stats.h"
 #include "firesteel/request.h"
 #include "kernels/exec.h"
 #include "sampling/distribution.h"
@@ -19,10 +20,16 @@ namespace firesteel {
 // What the target says about one sequence. Empty tokens: it did not decide.
 struct SequenceVerdict {
   int32_t accepted = 0;
+  std::vector<int32_t> path;    // the accepted tokens' places in the draft
   std::vector<int32_t> tokens;  // the accepted draft tokens, then the correction or bonus
   std::vector<TokenLogprob>
       logprobs;  // one per token when asked for, from the raw logits of the row that decided it
+
+  // Which of the sequence's logit rows decided tokens[k]: its anchor is row 0.
+  int32_t RowOf(size_t k) const { return k == 0 ? 0 : path[k - 1] + 1; }
 };
+
+DraftRound RoundOf(const Draft& draft, const SequenceVerdict& verdict);
 
 // What VerifySequences works in, so that it does not allocate in steady state.
 struct VerifyScratch {
@@ -30,6 +37,7 @@ struct VerifyScratch {
     std::vector<float> processed;  // logits of a row after penalties [V]
     Distribution distribution;
     DistributionScratch of_distribution;
+    std::vector<int32_t> prefix;  // of a tree: the tokens kept so far
   };
   std::vector<OfThread> threads;
 };

@@ -60,13 +60,15 @@ class WarmupStep {
                            .tokens = tokens});
       const int32_t room = options_.max_model_len - rows.row_count - 2;
       const int32_t most = std::min(options_.speculation.tokens, room);
+      const int32_t levels = parts_.drafter.info().max_depth;  // 0: chains
       if (most > 0) {
         queries.push_back({.slot = rows.slot,
                            .tokens = tokens,
-                           .max_tokens = most,
+                           .max_tokens = levels > 0 ? options_.speculation.tokens : most,
                            .sampling = &greedy,
                            .noise = {},
-                           .purpose = NoisePurpose::kTargetGumbel});
+                           .purpose = NoisePurpose::kTargetGumbel,
+                           .max_depth = levels > 0 ? std::min(levels, most) : most});
       }
     }
     parts_.draft_workspace.Reset();

@@ -1,6 +1,7 @@
 #include "kv/kv_cache.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 
@@ -43,10 +44,14 @@ bool KvCache::Reserve(SequenceSlot slot, int64_t positions) {
   const int32_t more = BlocksFor(positions) - static_cast<int32_t>(sequence.table.size());
   if (more <= 0) return true;
   if (more > NumAvailable()) return false;
-  if (more > pool_.NumFree()) prefix_.Evict(more - pool_.NumFree());
-  const bool acquired = pool_.Acquire(more, &sequence.table);
-  FS_CHECK(acquired, "{} blocks were available, {} are free", more, pool_.NumFree());
+  Take(more, &sequence.table);
   return true;
+}
+
+void KvCache::Take(int32_t count, std::vector<BlockId>* table) {
+  if (count > pool_.NumFree()) prefix_.Evict(count - pool_.NumFree());
+  const bool acquired = pool_.Acquire(count, table);
+  FS_CHECK(acquired, "{} blocks were available, {} are free", count, pool_.NumFree());
 }
 
 void KvCache::Commit(SequenceSlot slot, std::span<const int32_t> tokens, int64_t length,
@@ -72,8 +77,80 @@ void KvCache::Commit(SequenceSlot slot, std::span<const int32_t> tokens, int64_t
 void KvCache::Close(SequenceSlot slot) {
   Sequence& sequence = sequences_[static_cast<size_t>(slot)];
   FS_CHECK(sequence.open, "slot {} is not open", slot);
+  EndBranches(sequence);
   for (BlockId block : sequence.table) pool_.Release(block);
   sequence = Sequence();
+}
+
+std::optional<SequenceSlot> KvCache::Fork(SequenceSlot slot, int64_t positions) {
+  const int64_t length = Length(slot);
+  FS_CHECK(sequences_[static_cast<size_t>(slot)].open && slot < options_.max_slots &&
+               positions > length && length < Capacity(slot),
+           "slot {}: a branch of {} positions, {} of {} are valid", slot, positions, length,
+           Capacity(slot));
+  const auto shared = static_cast<size_t>(length / options_.block_size);
+  const int32_t more = BlocksFor(positions) - static_cast<int32_t>(shared);
+  if (more > NumAvailable()) return std::nullopt;
+  const SequenceSlot opened = OpenBranch();
+  Sequence& sequence = sequences_[static_cast<size_t>(slot)];
+  Sequence& branch = sequences_[static_cast<size_t>(opened)];
+  sequence.branches.push_back(opened);
+  branch.length = length;
+  for (size_t i = 0; i < shared; ++i) {
+    pool_.Share(sequence.table[i]);
+    branch.table.push_back(sequence.table[i]);
+  }
+  Take(more, &branch.table);
+  CopyRows(sequence.table[shared], branch.table[shared], length % options_.block_size);
+  return opened;
+}
+
+void KvCache::Join(SequenceSlot slot, SequenceSlot kept) {
+  Sequence& sequence = sequences_[static_cast<size_t>(slot)];
+  if (kept != slot) {
+    FS_CHECK(std::ranges::count(sequence.branches, kept) == 1, "slot {} has no branch {}", slot,
+             kept);
+    // Both share what lies below Length(slot), so only the blocks behind it change hands.
+    sequence.table.swap(sequences_[static_cast<size_t>(kept)].table);
+  }
+  EndBranches(sequence);
+}
+
+SequenceSlot KvCache::OpenBranch() {
+  if (free_branches_.empty()) {
+    free_branches_.push_back(static_cast<SequenceSlot>(sequences_.size()));
+    sequences_.emplace_back();
+  }
+  const SequenceSlot branch = free_branches_.back();
+  free_branches_.pop_back();
+  sequences_[static_cast<size_t>(branch)].open = true;
+  return branch;
+}
+
+void KvCache::EndBranches(Sequence& sequence) {
+  for (const SequenceSlot slot : sequence.branches) {
+    Sequence& branch = sequences_[static_cast<size_t>(slot)];
+    for (BlockId block : branch.table) pool_.Release(block);
+    branch.table.clear();  // keeps its memory for the next
+    branch.length = 0;
+    branch.open = false;
+    free_branches_.push_back(slot);
+  }
+  sequence.branches.clear();
+}
+
+void KvCache::CopyRows(BlockId from, BlockId to, int64_t rows) {
+  const int64_t tiles = (rows + kAttentionTile - 1) / kAttentionTile;
+  for (size_t g = 0; g < layout_.groups.size(); ++g) {
+    const CacheGroup& group = layout_.groups[g];
+    for (int32_t layer = 0; layer < group.num_layers; ++layer) {
+      for (size_t p = 0; p < group.planes.size(); ++p) {
+        const PagedPlane plane = Plane(static_cast<int32_t>(g), layer, static_cast<int32_t>(p));
+        std::memcpy(plane.base + to * plane.block_stride, plane.base + from * plane.block_stride,
+                    static_cast<size_t>(tiles * plane.format.TileBytes()));
+      }
+    }
+  }
 }
 
 int64_t KvCache::Length(SequenceSlot slot) const {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,6 +44,14 @@ class KvCache : public KvView {
               int64_t keep_positions);
   void Close(SequenceSlot slot);
 
+  // A branch of a sequence, for a draft that is a tree: a slot of its own, from max_slots on, whose
+  // rows [0, Length(slot)) are those of the sequence and which has room of its own for positions
+  // [Length(slot), positions). Where the room begins within a block, the rows below are copied, in
+  // every group. Null (and no change) when blocks are short, evictable ones included.
+  std::optional<SequenceSlot> Fork(SequenceSlot slot, int64_t positions);
+  // Ends the branches of a sequence, which goes on with the rows of `kept`: one of them, or itself.
+  void Join(SequenceSlot slot, SequenceSlot kept);
+
   int64_t Length(SequenceSlot slot) const;
   int64_t Capacity(SequenceSlot slot) const;
   int32_t BlocksFor(int64_t positions) const;  // ceil(positions / block_size)
@@ -64,14 +73,21 @@ class KvCache : public KvView {
     bool open = false;
     int64_t length = 0;
     std::vector<BlockId> table;
+    std::vector<SequenceSlot> branches;
   };
+
+  void Take(int32_t count, std::vector<BlockId>* table);  // REQUIRES: as many are available
+  SequenceSlot OpenBranch();
+  void EndBranches(Sequence& sequence);
+  void CopyRows(BlockId from, BlockId to, int64_t rows);
 
   CacheLayout layout_;
   Options options_;
   BlockPool pool_;
   PrefixCache prefix_;
   std::vector<Buffer<std::byte>> storage_;  // one per group: [block][layer][plane][row]
-  std::vector<Sequence> sequences_;         // by slot
+  std::vector<Sequence> sequences_;         // by slot, branches last
+  std::vector<SequenceSlot> free_branches_;
 };
 
 }  // namespace firesteel

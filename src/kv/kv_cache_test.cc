@@ -126,6 +126,76 @@ TEST(KvCache, ReserveEvictsWhatNobodyRuns) {
   EXPECT_EQ(cache.NumCached(), 0);
 }
 
+TEST(KvCache, ABranchSharesFullBlocksAndCopiesTheRowsOfTheOneBegun) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF8E4M3}) {
+    const CacheLayout layout = SmallLayout(dtype);
+    KvCache cache(layout, {.block_size = 32, .num_blocks = 8, .max_slots = 2});
+    const std::vector<int32_t> tokens(60, 1);
+    cache.Open(0, tokens);
+    ASSERT_TRUE(cache.Reserve(0, 58));
+    for (int32_t g = 0; g < 2; ++g) {
+      for (int32_t layer = 0; layer < layout.groups[static_cast<size_t>(g)].num_layers; ++layer) {
+        for (int32_t p = 0; p < 2; ++p) {
+          const PagedPlane plane = cache.Plane(g, layer, p);
+          for (int64_t position = 0; position < 58; position += kAttentionTile) {
+            std::memset(plane.Tile(cache.Table(0, g), position),
+                        static_cast<int>(1 + position + layer * 5 + p * 3 + g),
+                        static_cast<size_t>(plane.format.TileBytes()));
+          }
+        }
+      }
+    }
+    cache.Commit(0, tokens, 50, 58);
+    const std::optional<SequenceSlot> branch = cache.Fork(0, 70);
+    ASSERT_TRUE(branch);
+    EXPECT_GE(*branch, 2);
+    EXPECT_EQ(cache.Length(*branch), 50);
+    EXPECT_EQ(cache.Capacity(*branch), 96);
+    for (int32_t g = 0; g < 2; ++g) {
+      const std::span<const BlockId> own = cache.Table(0, g), other = cache.Table(*branch, g);
+      EXPECT_EQ(other[0], own[0]);
+      EXPECT_NE(other[1], own[1]);
+      for (int32_t layer = 0; layer < layout.groups[static_cast<size_t>(g)].num_layers; ++layer) {
+        for (int32_t p = 0; p < 2; ++p) {
+          const PagedPlane plane = cache.Plane(g, layer, p);
+          for (int64_t position = 32; position < 50; position += kAttentionTile) {
+            EXPECT_EQ(std::memcmp(plane.Tile(own, position), plane.Tile(other, position),
+                                  static_cast<size_t>(plane.format.TileBytes())),
+                      0);
+          }
+        }
+      }
+    }
+    cache.CheckInvariants();
+    const BlockId kept = cache.Table(*branch, 0)[1];
+    cache.Join(0, *branch);
+    EXPECT_EQ(cache.Table(0, 0)[1], kept);
+    cache.CheckInvariants();
+    cache.Close(0);
+    EXPECT_EQ(cache.NumUsed(), 0);
+    EXPECT_EQ(cache.NumCached(), 1);  // no block with uncommitted rows
+  }
+}
+
+TEST(KvCache, ABranchThatDoesNotFitChangesNothing) {
+  KvCache cache(SmallLayout(DType::kBF16), {.block_size = 16, .num_blocks = 4, .max_slots = 1});
+  const std::vector<int32_t> tokens(64, 1);
+  cache.Open(0, tokens);
+  ASSERT_TRUE(cache.Reserve(0, 30));
+  cache.Commit(0, tokens, 20, 30);
+  EXPECT_FALSE(cache.Fork(0, 65));
+  EXPECT_EQ(cache.NumAvailable(), 2);
+  EXPECT_TRUE(cache.Fork(0, 32));
+  EXPECT_TRUE(cache.Fork(0, 21));
+  EXPECT_FALSE(cache.Fork(0, 21));
+  cache.CheckInvariants();
+  cache.Join(0, 0);
+  EXPECT_EQ(cache.NumAvailable(), 2);
+  EXPECT_EQ(cache.Fork(0, 32), SequenceSlot{2});  // slots are used again
+  cache.Close(0);
+  EXPECT_EQ(cache.NumUsed(), 0);
+}
+
 // The whole contract against the simplest model there is: every row carries a fingerprint of all
 // tokens up to its position, and whatever is valid must carry the right one, whoever wrote it.
 class RandomRun {
@@ -166,6 +236,7 @@ class RandomRun {
     EXPECT_EQ(cache_.NumUsed(), 0);
     EXPECT_EQ(cache_.NumAvailable(), cache_.NumBlocks());
     EXPECT_GT(hits_, 0);
+    EXPECT_GT(forks_, 0);
   }
 
  private:
@@ -180,6 +251,7 @@ class RandomRun {
   // One forward pass: a chunk of the prompt, or the anchor and a draft of which a part is accepted.
   void Grow(SequenceSlot slot, Sequence& s) {
     const int64_t left = static_cast<int64_t>(s.tokens.size()) - s.length;
+    if (left == 1 && Below(3) == 0) return GrowByATree(slot, s);
     const int64_t rows = left > 1 ? std::min<int64_t>(left, 1 + Below(40)) : 1 + Below(6);
     const int32_t available = cache_.NumAvailable();
     const bool fits =
@@ -202,6 +274,49 @@ class RandomRun {
     s.length = length;
     cache_.Commit(slot, s.tokens, length, length + Below(2));
     EXPECT_EQ(cache_.Length(slot), length);
+  }
+
+  // The anchor with several branches behind it, of which one is kept in part.
+  void GrowByATree(SequenceSlot slot, Sequence& s) {
+    if (!cache_.Reserve(slot, s.length + 1 + Below(20))) return;
+    struct Branch {
+      SequenceSlot slot;
+      int64_t rows;
+      std::vector<int32_t> tokens;
+    };
+    std::vector<Branch> branches{{slot, cache_.Capacity(slot) - s.length, s.tokens}};
+    for (uint32_t n = 1 + Below(4); n > 0; --n) {
+      const int64_t rows = 1 + Below(30);
+      const int32_t available = cache_.NumAvailable();
+      const auto branch = cache_.Fork(slot, s.length + rows);
+      const int32_t needed =
+          cache_.BlocksFor(s.length + rows) - static_cast<int32_t>(s.length / BlockSize());
+      ASSERT_EQ(branch.has_value(), needed <= available);
+      ASSERT_EQ(cache_.NumAvailable(), available - (branch ? needed : 0));
+      if (branch) branches.push_back({*branch, rows, s.tokens});
+    }
+    forks_ += static_cast<int64_t>(branches.size()) - 1;
+    for (Branch& branch : branches) {
+      for (int64_t p = s.length; p < s.length + branch.rows; ++p) {
+        if (p > s.length) branch.tokens.push_back(static_cast<int32_t>(Below(3)));
+        Write(branch.slot, p, Fingerprint(branch.tokens, p));
+      }
+    }
+    cache_.CheckInvariants();
+    for (Branch& branch : branches) {
+      CheckRows(branch.slot, {true, s.length + branch.rows, branch.tokens});
+    }
+    if (Below(10) == 0) {  // the sequence ends with its branches open
+      cache_.Close(slot);
+      s = {};
+      return;
+    }
+    const Branch& kept = branches[Below(static_cast<uint32_t>(branches.size()))];
+    cache_.Join(slot, kept.slot);
+    s.length += 1 + Below(static_cast<uint32_t>(kept.rows));
+    s.tokens.assign(kept.tokens.begin(), kept.tokens.begin() + s.length);
+    s.tokens.push_back(static_cast<int32_t>(Below(3)));
+    cache_.Commit(slot, s.tokens, s.length, s.length + 1);
   }
 
   int64_t BlockSize() { return cache_.Plane(0, 0, 0).block_size; }
@@ -239,7 +354,7 @@ class RandomRun {
   std::mt19937 random_;
   KvCache cache_;
   std::vector<Sequence> sequences_;
-  int64_t hits_ = 0;
+  int64_t hits_ = 0, forks_ = 0;
 };
 
 TEST(KvCache, EveryValidRowBelongsToItsPrefix) {

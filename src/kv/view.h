@@ -9,7 +9,8 @@
 
 namespace firesteel {
 
-// A running sequence's index, stable from admission to its end (or preemption), then reused.
+// A running sequence's index, stable from admission to its end (or preemption), then reused. Those
+// behind the last sequence are branches of sequences, for the length of a step (KvCache::Fork).
 using SequenceSlot = int32_t;
 
 class KvView {

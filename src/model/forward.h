@@ -10,8 +10,9 @@
 
 namespace firesteel {
 
-// Rows [row_begin, row_begin + row_count) belong to one sequence and stand at consecutive positions
-// from first_position. The cache holds valid rows for positions below first_position.
+// Rows [row_begin, row_begin + row_count) belong to one slot, of a sequence or a branch of one, and
+// stand at consecutive positions from first_position. For positions below first_position the cache
+// holds valid rows, or this pass writes them (ForwardBatch::shared).
 struct SequenceRows {
   SequenceSlot slot = 0;
   int32_t row_begin = 0;
@@ -27,6 +28,9 @@ struct ForwardBatch {
   // Residual stream to capture: k = after decoder layer k (0-based), -1 = embedding output. In the
   // order of the features.
   std::span<const int32_t> feature_layers;  // [m]
+  // Rows whose keys and values go to a further slot as well: to a branch, whose rows attend to them
+  // there. Every layer writes before it attends. Empty unless a draft is a tree.
+  std::span<const SequenceRows> shared = {};
 };
 
 // Views into the workspace of the pass: they die with its next Reset.

@@ -61,7 +61,8 @@ class Qwen3 : public Model {
 // Where the rows of a batch lie in the cache: the same for every layer.
 struct Qwen3::CacheRows {
   CacheRows(const ForwardBatch& batch, const KvView& kv, Workspace& workspace)
-      : append(workspace.Array<AppendRows>(static_cast<int64_t>(batch.sequences.size()))),
+      : append(workspace.Array<AppendRows>(
+            static_cast<int64_t>(batch.sequences.size() + batch.shared.size()))),
         attend(workspace.Array<AttentionRows>(static_cast<int64_t>(batch.sequences.size()))) {
     for (size_t i = 0; i < batch.sequences.size(); ++i) {
       const SequenceRows& s = batch.sequences[i];
@@ -71,6 +72,11 @@ struct Qwen3::CacheRows {
       attend[i].row_count = s.row_count;
       attend[i].context = s.first_position;
       attend[i].table = table;
+    }
+    for (size_t i = 0; i < batch.shared.size(); ++i) {
+      const SequenceRows& s = batch.shared[i];
+      append[batch.sequences.size() + i] = {s.row_begin, s.row_count, s.first_position,
+                                            kv.Table(s.slot, kGroup)};
     }
   }
 
@@ -171,6 +177,17 @@ Status Qwen3::CheckBatch(const ForwardBatch& batch) const {
   }
   if (covered != static_cast<int64_t>(rows)) {
     return Internal(fmt::format("forward: sequences cover {} rows of {}", covered, rows));
+  }
+  for (const SequenceRows& s : batch.shared) {
+    const bool inside = s.row_begin >= 0 && s.row_count >= 1 &&
+                        s.row_begin + int64_t{s.row_count} <= static_cast<int64_t>(rows);
+    if (inside && batch.positions[static_cast<size_t>(s.row_begin)] == s.first_position &&
+        batch.positions[static_cast<size_t>(s.row_begin + s.row_count - 1)] ==
+            s.first_position + s.row_count - 1) {
+      continue;
+    }
+    return Internal(fmt::format("forward: slot {} shares rows {} + {} of {} at position {}", s.slot,
+                                s.row_begin, s.row_count, rows, s.first_position));
   }
   for (const int32_t row : batch.logit_rows) {
     if (row < 0 || row >= static_cast<int64_t>(rows)) {

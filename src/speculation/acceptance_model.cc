@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sampling/params.h"
+#include "speculation/draft_tree.h"
 
 namespace firesteel {
 namespace {
@@ -18,6 +19,7 @@ constexpr double kRequestPrior = 2;   // tokens that a request's own record must
 constexpr double kCalibrationFade = 0.999;
 constexpr double kLearningRate = 0.2;
 constexpr double kMaxLogit = 8;
+constexpr double kFirstShare = 0.5;   // of a level's chance, for the first of brothers
 constexpr double kMaxChance = 0.995;  // a certainty would be verified at any price
 
 double Logit(double p) {
@@ -106,30 +108,109 @@ void AcceptanceModel::Learn(const SamplingParams& sampling, PreTokenConfidence c
     const double chance = ForRequest(base, *request);
     request->accepted += outcome;
     request->expected += base;
-    p.reached = kFade * p.reached + 1;
-    p.accepted = kFade * p.accepted + outcome;
-    if (judged) {
-      const double z = Logit(said), error = chance - outcome;
-      p.offset_moved += error * error;
-      p.slope_moved += error * z * error * z;
-      p.offset -= kLearningRate * error / std::sqrt(p.offset_moved + 1);
-      p.slope -= kLearningRate * error * z / std::sqrt(p.slope_moved + 1);
-      p.slope = std::max(p.slope, 0.0);
-    }
-    CalibrationStats& stats = calibration_[static_cast<size_t>(j)];
-    for (size_t b = 0; b < CalibrationStats::kBins; ++b) {
-      stats.count[b] *= kCalibrationFade;
-      stats.predicted[b] *= kCalibrationFade;
-      stats.accepted[b] *= kCalibrationFade;
-    }
-    stats.squares *= kCalibrationFade;
-    const auto bin = static_cast<size_t>(
-        std::min(static_cast<int>(chance * CalibrationStats::kBins), CalibrationStats::kBins - 1));
-    stats.count[bin] += 1;
-    stats.predicted[bin] += chance;
-    stats.accepted[bin] += outcome;
-    stats.squares += (chance - outcome) * (chance - outcome);
+    p.NoteHistory(outcome);
+    if (judged) p.NoteConfidence(said, chance - outcome);
+    NoteCalibration(j, chance, outcome);
   }
+}
+
+PreTokenConfidence AcceptanceModel::Rank(const SamplingParams& sampling,
+                                         const RequestAcceptance& request, const Draft& tree,
+                                         std::vector<float>* chances,
+                                         std::vector<int32_t>* order) const {
+  const size_t count = tree.tokens.size();
+  std::vector<int32_t> levels;
+  LevelsOf(tree, &levels);
+  std::vector<float> survival(count);
+  std::vector<double> share(count + 1, kFirstShare);  // of the level, by parent: for the next child
+  for (size_t i = 0; i < count; ++i) {
+    const auto parent = static_cast<size_t>(tree.parents[i] + 1);
+    const Position& p = positions_[Index(sampling, levels[i])];
+    double chance;
+    if (tree.confidence.empty()) {
+      chance = p.ByHistory() * share[parent];
+      share[parent] /= 2;
+    } else {
+      chance = p.ByConfidence(tree.confidence[i]);
+    }
+    const float before = parent == 0 ? 1.0f : survival[parent - 1];
+    survival[i] = before * ForRequest(chance, request);
+  }
+  order->resize(count);
+  std::iota(order->begin(), order->end(), 0);
+  // A node is never likelier than its parent, and stands behind it among equals.
+  std::ranges::stable_sort(*order, [&](int32_t a, int32_t b) {
+    return survival[static_cast<size_t>(a)] > survival[static_cast<size_t>(b)];
+  });
+  chances->clear();
+  float before = 1.0f;
+  for (const int32_t node : *order) {
+    const float now = survival[static_cast<size_t>(node)];
+    chances->push_back(before > 0 ? now / before : 0.0f);
+    before = now;
+  }
+  return PreTokenConfidence(std::span<const float>(*chances));
+}
+
+void AcceptanceModel::LearnTree(const SamplingParams& sampling, const Draft& tree,
+                                std::span<const int32_t> path, RequestAcceptance* request) {
+  request->accepted *= kRequestFade;
+  request->expected *= kRequestFade;
+  for (int32_t j = 0; j < max_tokens_; ++j) {
+    const auto level = static_cast<size_t>(j);
+    const int32_t parent = j == 0 ? -1 : path[level - 1];
+    if (!HasChild(tree, parent)) return;
+    Position& p = positions_[Index(sampling, j)];
+    const double outcome = level < path.size() ? 1 : 0;
+    double base = 0;
+    for (auto i = static_cast<size_t>(parent + 1); i < tree.tokens.size(); ++i) {
+      if (tree.parents[i] != parent || tree.confidence.empty()) continue;
+      const bool kept = outcome > 0 && path[level] == static_cast<int32_t>(i);
+      const double of_node = p.ByConfidence(tree.confidence[i]);
+      const double chance = ForRequest(of_node, *request);
+      base += of_node;
+      p.NoteConfidence(tree.confidence[i], chance - (kept ? 1 : 0));
+      NoteCalibration(j, chance, kept ? 1 : 0);
+    }
+    if (tree.confidence.empty()) {
+      base = p.ByHistory();
+      NoteCalibration(j, ForRequest(base, *request), outcome);
+    }
+    request->accepted += outcome;
+    request->expected += std::min(base, 1.0);
+    p.NoteHistory(outcome);
+    if (outcome == 0) return;
+  }
+}
+
+void AcceptanceModel::Position::NoteHistory(double outcome) {
+  reached = kFade * reached + 1;
+  accepted = kFade * accepted + outcome;
+}
+
+void AcceptanceModel::Position::NoteConfidence(float confidence, double error) {
+  const double z = Logit(confidence);
+  offset_moved += error * error;
+  slope_moved += error * z * error * z;
+  offset -= kLearningRate * error / std::sqrt(offset_moved + 1);
+  slope -= kLearningRate * error * z / std::sqrt(slope_moved + 1);
+  slope = std::max(slope, 0.0);
+}
+
+void AcceptanceModel::NoteCalibration(int32_t position, double chance, double outcome) {
+  CalibrationStats& stats = calibration_[static_cast<size_t>(position)];
+  for (size_t b = 0; b < CalibrationStats::kBins; ++b) {
+    stats.count[b] *= kCalibrationFade;
+    stats.predicted[b] *= kCalibrationFade;
+    stats.accepted[b] *= kCalibrationFade;
+  }
+  stats.squares *= kCalibrationFade;
+  const auto bin = static_cast<size_t>(
+      std::min(static_cast<int>(chance * CalibrationStats::kBins), CalibrationStats::kBins - 1));
+  stats.count[bin] += 1;
+  stats.predicted[bin] += chance;
+  stats.accepted[bin] += outcome;
+  stats.squares += (chance - outcome) * (chance - outcome);
 }
 
 }  // namespace firesteel

@@ -18,6 +18,8 @@
 
 namespace firesteel {
 
+struct Draft;
+
 // How one request's drafts fare against what the model expects of all. Fades over some ten rounds.
 struct RequestAcceptance {
   double accepted = 0;
@@ -48,10 +50,22 @@ class AcceptanceModel {
   PreTokenConfidence Calibrate(const SamplingParams& sampling, const RequestAcceptance& request,
                                PreTokenConfidence confidence, std::vector<float>* chances) const;
 
+  // Of a tree, which is verified by kMatch: its nodes in the order in which they are worth their
+  // rows, each behind its parent, and chances whose product up to (*order)[j] is that of this node
+  // to be accepted. Where the drafter says nothing of its nodes, history tells of the levels, and
+  // of brothers each is half as likely as the one before.
+  PreTokenConfidence Rank(const SamplingParams& sampling, const RequestAcceptance& request,
+                          const Draft& tree, std::vector<float>* chances,
+                          std::vector<int32_t>* order) const;
+
   // A round: of a draft with these confidences (or none) `verified` tokens went to the target and
   // `accepted` were kept. Learns from the positions that were reached, accepted + 1 at most.
   void Learn(const SamplingParams& sampling, PreTokenConfidence confidence, int32_t verified,
              int32_t accepted, RequestAcceptance* request);
+  // A round of a tree, of which the nodes of `path` were kept. A level is judged when a node of it
+  // hangs from the path: all its brothers are.
+  void LearnTree(const SamplingParams& sampling, const Draft& tree, std::span<const int32_t> path,
+                 RequestAcceptance* request);
 
   // Over all classes of temperature.
   const std::vector<CalibrationStats>& calibration() const { return calibration_; }
@@ -66,10 +80,13 @@ class AcceptanceModel {
 
     double ByHistory() const;
     double ByConfidence(float confidence) const;
+    void NoteHistory(double outcome);
+    void NoteConfidence(float confidence, double error);
   };
   static constexpr int kClasses = 3;  // greedy, to 0.7, above
 
   size_t Index(const SamplingParams& sampling, int32_t position) const;
+  void NoteCalibration(int32_t position, double chance, double outcome);
 
   int32_t max_tokens_;
   std::vector<Position> positions_;  // [kClasses][max_tokens]

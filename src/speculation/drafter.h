@@ -42,29 +42,37 @@ struct DraftQuery {
   SequenceSlot slot = 0;
   // All committed tokens; the last one is the anchor, its KV not yet in the cache.
   std::span<const int32_t> tokens;
-  int32_t max_tokens = 0;  // >= 1: more would be thrown away
+  int32_t max_tokens = 0;  // >= 1: more would be thrown away; in a tree, nodes
   const SamplingParams* sampling = nullptr;
   NoiseKey noise;
   // Coupled drafts share the target's noise (kTargetGumbel), independent ones have their own
   // (kDraftGumbel).
   NoisePurpose purpose = NoisePurpose::kDraftGumbel;
+  int32_t max_depth = 0;  // of a tree, >= 1 and <= max_tokens; max_tokens for a drafter of chains
 };
 
-// A chain for one query; may be empty.
+// A chain or a tree for one query; may be empty.
 struct Draft {
   std::vector<int32_t> tokens;
+  // A tree: the index among `tokens` of each token's parent, -1 for the children of the anchor.
+  // Parents precede their children, and children of one parent differ. Empty: a chain, each token
+  // behind the one before.
+  std::vector<int32_t> parents;
   // q_k, the distribution tokens[k] was really drawn from; empty when the draft is one-hot (greedy,
-  // n-gram).
+  // n-gram). Of a tree they are ignored: it is verified by the rule kMatch, whatever it was drawn
+  // from.
   std::vector<Distribution> probs;
   // P(tokens[k] accepted | those before it accepted), computed before tokens[k] was drawn; empty
   // without a confidence head. Deciding by it which tokens to verify keeps sampling lossless;
-  // deciding by the tokens would not (docs/speculation.md).
+  // deciding by the tokens would not (docs/speculation.md). In a tree: P(tokens[k] accepted | its
+  // parent accepted), and it may look at the token.
   std::vector<float> confidence;
 };
 
 struct DrafterInfo {
   std::string name;
-  int32_t max_tokens = 0;               // the trained block, or the method's limit
+  int32_t max_tokens = 0;               // the trained block, or the method's limit; nodes of a tree
+  int32_t max_depth = 0;                // of its trees; 0: chains alone, as long as max_tokens
   std::vector<int32_t> feature_layers;  // target layers to capture, ForwardBatch::feature_layers
   int64_t weight_bytes = 0;             // read by one draft pass, shared head included
 };

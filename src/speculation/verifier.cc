@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "speculation/draft_tree.h"
 
 namespace firesteel {
 namespace {
@@ -108,6 +109,19 @@ Verdict Verify(VerifyRule rule, const VerifyInput& input) {
   if (match) return Match(input);
   const bool block = rule != VerifyRule::kRejection && !input.draft_probs.empty();
   return block ? VerifyBlock(input) : Reject(input);
+}
+
+Verdict VerifyTree(const TreeVerifyInput& input, std::vector<int32_t>* path) {
+  path->clear();
+  for (int32_t node = -1;;) {
+    const auto accepted = static_cast<int32_t>(path->size());
+    const int32_t token =
+        SampleWithNoise(input.target(node), input.noise, input.anchor_position + 1 + accepted,
+                        NoisePurpose::kTargetGumbel);
+    node = ChildOf(input.draft, input.parents, node, token);
+    if (node < 0) return {accepted, token};
+    path->push_back(node);
+  }
 }
 
 VerifyRule ChooseRule(std::string_view setting, bool greedy, bool seeded) {

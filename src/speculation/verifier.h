@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/function_ref.h"
 #include "sampling/distribution.h"
@@ -47,6 +48,21 @@ struct Verdict {
 };
 
 Verdict Verify(VerifyRule rule, const VerifyInput& input);
+
+struct TreeVerifyInput {
+  std::span<const int32_t> draft;
+  std::span<const int32_t> parents;  // Draft::parents
+  // The processed target distribution behind a node, -1 the anchor; asked for along the accepted
+  // path alone, each at most once. The reference must stay valid until the next call.
+  FunctionRef<const Distribution&(int32_t node)> target;
+  NoiseKey noise;
+  int64_t anchor_position = 0;
+};
+
+// kMatch on a tree: at a node draw y from p with the position's own noise; where a child holds y go
+// on from there, else y is the correction. Lossless for every tree, and the text does not depend on
+// it. `path`: the nodes kept, from the top.
+Verdict VerifyTree(const TreeVerifyInput& input, std::vector<int32_t>* path);
 
 // The rule for a request. `setting` auto: greedy and seeded requests match, unseeded ones go by the
 // draft. match: always. rejection, block: always but for greedy ones, also with a seed, whose text
