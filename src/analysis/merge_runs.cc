@@ -189,7 +189,9 @@ void NameQuotedRuns(Results* results) {
     }
     if (names.size() != 1) continue;
     for (const Run& other : results->runs) {
-      if (other.campaign == run.campaign && !other.quoted) run.configuration = other.configuration;
+      // The telling that says most: a tool's line does not name the engine.
+      if (other.campaign != run.campaign || other.quoted) continue;
+      if (run.configuration.engine.empty()) run.configuration = other.configuration;
     }
   }
 }

@@ -245,6 +245,14 @@ void ReportBuilder::Across() {
           runs[i].concurrency != runs[j].concurrency || runs[i].campaign == runs[j].campaign ||
           a.engine != b.engine || a.method != b.method)
         continue;
+      // Where the very setting was measured, other settings are no news.
+      const bool has_equal = std::any_of(runs.begin(), runs.end(), [&](const firesteel::Run& run) {
+        return !run.quoted && run.campaign != runs[i].campaign &&
+               run.scenario == runs[i].scenario && run.concurrency == runs[i].concurrency &&
+               run.configuration.engine == a.engine && run.configuration.method == a.method &&
+               run.configuration.spec_tokens == a.spec_tokens;
+      });
+      if (has_equal && a.spec_tokens != b.spec_tokens) continue;
       for (const MetricInfo& info : AllMetrics()) {
         const auto x = runs[i].measures.Get(info.metric), y = runs[j].measures.Get(info.metric);
         if (!x || !y || *x <= 0) continue;

@@ -20,7 +20,10 @@ constexpr Metric kCoreMetrics[] = {
 };
 
 int Rank(const Hit& hit) {
-  return 10 * static_cast<int>(hit.severity) + static_cast<int>(hit.confidence);
+  // What concerns more than one cell comes first.
+  constexpr int kPerSeverity = 10, kWide = 5;
+  return kPerSeverity * static_cast<int>(hit.severity) + static_cast<int>(hit.confidence) +
+         (hit.concurrency == 0 ? kWide : 0);
 }
 
 // Marks the best of the rows [begin, end) in every metric column.

@@ -66,9 +66,10 @@ constexpr StringRow kRows[] = {
      "{0}: P99 is {1} times the mean ({4} / {5} ms), {3} times what lengths explain ({2})",
      "{0}:P99 是均值的 {1} 倍({4} / {5} ms),为长度分布可解释值({2})的 {3} 倍"},
     {"meaning.TAIL",
-     "Some requests waited. Drafts that were rejected cannot do this: they cost a step, not "
-     "seconds.",
-     "部分请求在等待。草稿被拒不会造成这种情况:那只耗一步,而不是数秒。"},
+     "Some requests waited: for a slot, for memory, for a compilation. A rejected draft costs a "
+     "step, "
+     "not seconds.",
+     "部分请求在等待:批中的空位、内存或编译。草稿被拒只耗一步,而不是数秒。"},
     {"rule.TAIL_RANGE", "{0}: P99 over mean runs from {1} to {2}; above 4: {3}",
      "{0}:P99 与均值之比为 {1} 到 {2};超过 4 的有:{3}"},
     {"meaning.TAIL_RANGE", "Output lengths alone give {4}: a ratio near {5} is no tail.",
