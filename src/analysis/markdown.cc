@@ -121,7 +121,8 @@ class Renderer {
     out_ += "|";
     for (const Column& column : table.columns) {
       std::string title = Escape(column.title);
-      if (!column.unit.empty()) title += fmt::format(" ({})", column.unit);
+      if (!column.unit.empty() && column.title.find(column.unit) == std::string::npos)
+        title += fmt::format(" ({})", column.unit);
       out_ += fmt::format(" {} |", title);
       rule += column.numeric ? " ---: |" : " --- |";
     }

@@ -106,7 +106,7 @@ void ReportBuilder::PutTable(Table table) {
     table.columns.erase(table.columns.begin() + at);
     for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + at);
   }
-  Put(std::move(table));
+  if (!table.columns.empty()) Put(std::move(table));
 }
 
 void ReportBuilder::Say(const std::string& key, const std::vector<std::string>& arguments) {

@@ -62,12 +62,14 @@ void ReportBuilder::Summary() {
     for (const std::string& side : comparison.sides)
       wins.push_back(fmt::format("{} {}", side, comparison.Wins(side)));
     size_t unequal = 0;
-    for (const WinnerCell& cell : comparison.cells)
+    size_t compared = 0;
+    for (const WinnerCell& cell : comparison.cells) {
       unequal += cell.verdict == Verdict::kUnequal ? 1 : 0;
-    Say("summary.wins",
-        {comparison.campaign.empty() ? "" : comparison.campaign + ": ",
-         std::to_string(comparison.cells.size()), fmt::format("{}", fmt::join(wins, ", ")),
-         std::to_string(comparison.Ties()), std::to_string(unequal)});
+      compared += cell.runner_up != nullptr ? 1 : 0;
+    }
+    Say("summary.wins", {comparison.campaign.empty() ? "" : comparison.campaign + ": ",
+                         std::to_string(compared), fmt::format("{}", fmt::join(wins, ", ")),
+                         std::to_string(comparison.Ties()), std::to_string(unequal)});
   }
   // The most important findings, one of each rule.
   std::vector<size_t> order(analysis_.hits.size());

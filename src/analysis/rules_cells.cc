@@ -9,6 +9,12 @@
 
 namespace firesteel {
 
+bool Rules::HasFewRequests(const CellRuns& cell) const {
+  const RunWork& work = cells_.First(cell).work;
+  const std::optional<int64_t> n = work.prompts ? work.prompts : work.completed;
+  return n && static_cast<double>(*n) < limits_.p99_min_requests;
+}
+
 void Rules::Tail(const CellRuns& cell) {
   const auto mean = cells_.Value(cell, Metric::kMeanE2e);
   const auto p99 = cells_.Value(cell, Metric::kP99E2e);
@@ -18,8 +24,12 @@ void Rules::Tail(const CellRuns& cell) {
   const double ratio = *p99 / *mean;
   if (ratio < limits_.tail_moderate * expected) return;
   const bool heavy = ratio >= limits_.tail_heavy * expected;
-  Hit& hit = Add("TAIL", cell, heavy ? Severity::kSevere : Severity::kWarning,
-                 known ? Confidence::kHigh : Confidence::kMedium);
+  // Of few requests the P99 is the slowest one, whatever made it slow.
+  const bool few = HasFewRequests(cell);
+  Hit& hit = Add("TAIL", cell, heavy && !few ? Severity::kSevere : Severity::kWarning,
+                 few     ? Confidence::kLow
+                 : known ? Confidence::kHigh
+                         : Confidence::kMedium);
   hit.grade = heavy ? "heavy" : "moderate";
   hit.Number("ratio", ratio, 2, "×").Number("expected_from_lengths", expected, 2, "×");
   hit.Number("p99_e2e", *p99, 2, "ms").Number("mean_e2e", *mean, 2, "ms");
@@ -35,8 +45,9 @@ void Rules::Jitter(const CellRuns& cell) {
   const double ratio = *p99 / *mean;
   if (ratio < limits_.jitter_ratio) return;
   const bool severe = ratio >= limits_.jitter_severe_ratio;
-  Hit& hit = Add("TTFT_JITTER", cell, severe ? Severity::kSevere : Severity::kWarning,
-                 Confidence::kMedium);
+  const bool few = HasFewRequests(cell);
+  Hit& hit = Add("TTFT_JITTER", cell, severe && !few ? Severity::kSevere : Severity::kWarning,
+                 few ? Confidence::kLow : Confidence::kMedium);
   hit.grade = severe ? "severe" : "jitter";
   hit.Number("ratio", ratio, 2, "×").Number("p99_ttft", *p99, 2, "ms");
   hit.Number("mean_ttft", *mean, 2, "ms");

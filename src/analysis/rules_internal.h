@@ -30,6 +30,7 @@ class Rules {
   void ColdStartEvidence(const CellRuns& cell, Hit* hit);
 
   // rules_cells.cc: within one cell.
+  bool HasFewRequests(const CellRuns& cell) const;
   void Tail(const CellRuns& cell);
   void Jitter(const CellRuns& cell);
   void ChunkedItl(const CellRuns& cell);
