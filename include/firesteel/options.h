@@ -12,7 +12,7 @@ struct SpeculationOptions {
       "none";         // a name of speculation/drafters.h, or "auto": what model or spec_model holds
   std::string model;  // drafter checkpoint directory; "" when the method needs none
   int32_t tokens = 0;           // draft tokens to verify per step; 0: as many as pay
-  std::string verify = "auto";  // auto | match | rejection
+  std::string verify = "auto";  // auto | match | rejection | block
   double confidence_threshold =
       0.0;  // cut the draft before the first token whose confidence is below; 0: never
   std::string config_json = "{}";  // method's own keys, as vLLM's --speculative-config spells them

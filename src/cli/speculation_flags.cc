@@ -128,7 +128,7 @@ std::vector<FlagSpec> SpeculationFlags(const std::vector<std::string>& spec_meth
        kValue,
        "RULE",
        "auto",
-       "auto, match or rejection; see docs/speculation.md",
+       "auto, match, rejection or block; see docs/speculation.md",
        {}},
       {"--spec-confidence-threshold",
        kValue,
@@ -232,7 +232,7 @@ Result<SpeculationOptions> ReadSpeculationFlags(const FlagValues& values,
     return InvalidArgument(fmt::format(
         "--spec-verify {} is not in this version, which has auto, match, rejection", verify));
   }
-  FS_TRY(values.ReadChoice("--spec-verify", {"auto", "match", "rejection"}, &spec.verify));
+  FS_TRY(values.ReadChoice("--spec-verify", {"auto", "match", "rejection", "block"}, &spec.verify));
   FS_TRY(values.ReadDouble("--spec-confidence-threshold", 0, 1, &spec.confidence_threshold));
   FS_TRY(ReadBallast(values, "--spec-ballast-layers", &spec.ballast_layers, &spec.ballast_width));
   return spec;

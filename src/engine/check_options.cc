@@ -70,7 +70,7 @@ Status CheckOptions(const EngineOptions& o) {
   static constexpr std::array<std::string_view, 6> kWeights{"auto", "float32", "bfloat16",
                                                             "fp8",  "int8",    "int4"};
   static constexpr std::array<std::string_view, 4> kKv{"auto", "float32", "bfloat16", "fp8"};
-  static constexpr std::array<std::string_view, 3> kVerify{"auto", "match", "rejection"};
+  static constexpr std::array<std::string_view, 4> kVerify{"auto", "match", "rejection", "block"};
   static constexpr std::array<std::string_view, 2> kDefaults{"auto", "vllm"};
   FS_TRY(OneOf("weight_dtype", o.weight_dtype, kWeights));
   FS_TRY(OneOf("kv_cache_dtype", o.kv_cache_dtype, kKv));

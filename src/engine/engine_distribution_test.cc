@@ -78,7 +78,7 @@ SamplingParams Unseeded() {
 }
 
 TEST(EngineDistribution, StochasticDraftsUnderRejection) {
-  for (const char* verify : {"auto", "match"}) {
+  for (const char* verify : {"auto", "match", "rejection", "block"}) {
     TestConfig config;
     config.drafter.kind = FakeDraftKind::kStochastic;
     config.drafter.max_tokens = 3;

@@ -116,7 +116,11 @@ Draft FakeDrafter::DraftFor(const DraftQuery& query) const {
       for (float& logit : logits) logit = -logit;  // ranked opposite to the target
     }
     const Distribution q = MakeDistribution(logits, *query.sampling);
-    int32_t token = SampleWithNoise(q, query.noise, position, query.purpose);
+    const bool own = query.purpose == NoisePurpose::kDraftGumbel;
+    const auto anchor = static_cast<int64_t>(query.tokens.size()) - 1;
+    const int64_t place =
+        own ? RoundPosition(anchor, static_cast<int32_t>(draft.tokens.size())) : position;
+    int32_t token = SampleWithNoise(q, query.noise, place, query.purpose);
     switch (options_.kind) {
       case FakeDraftKind::kWrong:
         token = (token + 1) % vocab;

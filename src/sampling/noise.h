@@ -15,11 +15,17 @@ namespace firesteel {
 enum class NoisePurpose : uint32_t {
   kTargetGumbel =
       0,  // the token at a position when the target alone decides; in coupled mode the draft's too
-  kDraftGumbel = 1,    // a draft token with noise of its own
-  kAcceptUniform = 2,  // the accept test of a position
+  kDraftGumbel = 1,    // a draft token with noise of its own, at RoundPosition
+  kAcceptUniform = 2,  // the accept test of a draft token, at RoundPosition
   kResidual = 3,       // the correction after a refusal
   kTree = 4,
 };
+
+// Where draft token k (0-based) behind `anchor` has noise of its own: unlike the absolute position
+// this never comes again. A refused token's position is drafted anew in the next round, and a rule
+// that looks at the whole draft (block verification) has let the old draw decide how far it got.
+// REQUIRES: 0 <= k < 256, anchor < 2^48.
+constexpr int64_t RoundPosition(int64_t anchor, int32_t k) { return anchor << 8 | k; }
 
 struct NoiseKey {
   uint64_t seed = 0;

@@ -57,7 +57,7 @@ Result<std::string> ChooseMethod(const std::string& directory) {
 }
 
 Status CheckOptions(const SpeculationOptions& options) {
-  const std::vector<std::string> rules = {"auto", "match", "rejection"};
+  const std::vector<std::string> rules = {"auto", "match", "rejection", "block"};
   if (std::ranges::find(rules, options.verify) == rules.end()) {
     return InvalidArgument(fmt::format("speculation verify is {}, {}", Quoted(options.verify),
                                        Expected(options.verify, rules)));

@@ -120,9 +120,9 @@ TEST_F(DraftersTest, AutoNamesWhatItCannotRead) {
 
 TEST_F(DraftersTest, ChecksTheOptionsOfEveryMethod) {
   options_.verify = "mach";
-  EXPECT_EQ(
-      Failure("none").message(),
-      "speculation verify is \"mach\", expected auto, match or rejection; did you mean match?");
+  EXPECT_EQ(Failure("none").message(),
+            "speculation verify is \"mach\", expected auto, match, rejection or block; did you "
+            "mean match?");
   options_ = {};
   options_.tokens = -1;
   EXPECT_EQ(Failure("none").message(), "speculation tokens is -1, expected 0 (automatic) or more");

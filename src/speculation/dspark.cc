@@ -9,7 +9,7 @@
 #include "kernels/paged_attention.h"
 #include "kernels/row_ops.h"
 #include "model/decoder_layer.h"
-#include "sampling/params.h"
+#include "speculation/draft_token_internal.h"
 #include "speculation/dspark_internal.h"
 #include "speculation/make_internal.h"
 
@@ -40,8 +40,6 @@ class Dspark : public Drafter {
   void Chain(Exec& exec, std::span<const DraftQuery> queries, int32_t steps, ConstMatrix hidden,
              Matrix<float> logits, Workspace& workspace, std::vector<Draft>* drafts) const;
   float Confidence(std::span<const float> hidden, std::span<const float> markov) const;
-  int32_t DrawToken(const DraftQuery& query, std::span<const float> logits, int32_t step,
-                    Draft* draft) const;
 
   DsparkConfig config_;
   DsparkWeights w_;
@@ -119,7 +117,7 @@ Status Dspark::Propose(Exec& exec, std::span<const DraftQuery> queries, const Kv
   if (steps == 0) return {};
   const Matrix<float> hidden = BlockPass(exec, queries, steps, kv, workspace);
   const Matrix<float> logits = workspace.Floats(hidden.rows, config_.decoder.vocab_size);
-  MatMul(exec, hidden, w_.head(), logits);
+  MatMul(exec, hidden, w_.tables.head(), logits);
   Chain(exec, queries, steps, hidden, logits, workspace, drafts);
   if (probe_ != nullptr) {
     probe_->steps = steps;
@@ -157,7 +155,7 @@ Matrix<float> Dspark::BlockPass(Exec& exec, std::span<const DraftQuery> queries,
   const int32_t ballast_width =
       w_.ballast.empty() ? 0 : static_cast<int32_t>(w_.ballast[0].down.cols());
   LayerActivations a(workspace, count * block, c, std::max(c.intermediate_size, ballast_width));
-  EmbedTokens(exec, tokens, w_.embedding, a.x);
+  EmbedTokens(exec, tokens, w_.tables.embedding, a.x);
   for (int32_t l = 0; l < c.num_layers; ++l) {
     BlockAttention(exec, l, queries, kv, positions, workspace, a);
     Mlp(exec, w_.layers[static_cast<size_t>(l)], c, a);
@@ -226,8 +224,7 @@ void Dspark::Chain(Exec& exec, std::span<const DraftQuery> queries, int32_t step
         if (config_.confidence) {
           draft.confidence.push_back(Confidence(hidden.RowSpan(row), markov.RowSpan(q)));
         }
-        previous[at] = DrawToken(queries[at], logits.RowSpan(row), i, &draft);
-        draft.tokens.push_back(previous[at]);
+        previous[at] = DrawDraftToken(queries[at], logits.RowSpan(row), always_greedy_, &draft);
       }
     });
   }
@@ -243,14 +240,6 @@ float Dspark::Confidence(std::span<const float> hidden, std::span<const float> m
   return static_cast<float>(1 / (1 + std::exp(-sum)));
 }
 
-int32_t Dspark::DrawToken(const DraftQuery& query, std::span<const float> logits, int32_t step,
-                          Draft* draft) const {
-  if (always_greedy_ || IsGreedy(*query.sampling)) return ArgMax(logits);
-  draft->probs.push_back(MakeDistribution(logits, *query.sampling));
-  const int64_t position = static_cast<int64_t>(query.tokens.size()) + step;  // n + 1 + step
-  return SampleWithNoise(draft->probs.back(), query.noise, position, query.purpose);
-}
-
 Result<std::unique_ptr<Drafter>> Dspark::Load(const DrafterContext& context, DsparkProbe* probe) {
   const std::string& directory = context.options.model;
   if (directory.empty())
@@ -261,14 +250,7 @@ Result<std::unique_ptr<Drafter>> Dspark::Load(const DrafterContext& context, Dsp
   FS_ASSIGN(drafter->config_,
             ParseDsparkConfig(json, context.target.info(), directory + "/config.json"));
   DsparkConfig& config = drafter->config_;
-  FS_ASSIGN(const auto method,
-            GetString(context.config, "draft_sample_method", "speculative config"));
-  const std::string sample_method = method.value_or("auto");
-  if (sample_method != "auto" && sample_method != "probabilistic" && sample_method != "greedy") {
-    return InvalidArgument(fmt::format(
-        "speculative config: draft_sample_method is {}, expected auto, probabilistic or greedy",
-        DumpJson(sample_method)));
-  }
+  FS_ASSIGN(drafter->always_greedy_, ReadAlwaysGreedy(context.config));
   FS_ASSIGN(drafter->w_, LoadDsparkWeights(context.exec, directory, config, context.target));
   drafter->w_.ballast =
       MakeBallast(context.exec, config.decoder, context.options.ballast_layers,
@@ -277,7 +259,6 @@ Result<std::unique_ptr<Drafter>> Dspark::Load(const DrafterContext& context, Dsp
   drafter->rope_ = RopeTable(config.decoder.head_dim, config.decoder.rope_theta,
                              context.max_model_len + config.block_size + 1);
   drafter->group_ = context.first_group;
-  drafter->always_greedy_ = sample_method == "greedy";
   drafter->probe_ = probe;
   drafter->info_ = {.name = "dspark",
                     .max_tokens = config.block_size,

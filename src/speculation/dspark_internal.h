@@ -15,6 +15,7 @@
 #include "model/decoder_layer.h"
 #include "model/model.h"
 #include "model/safetensors.h"
+#include "speculation/drafter_checkpoint_internal.h"
 #include "speculation/drafters.h"
 #include "tensor/buffer.h"
 #include "tensor/weight_view.h"
@@ -43,11 +44,9 @@ Result<DsparkConfig> ParseDsparkConfig(const Json& config, const ModelInfo& targ
 // Immutable after loading.
 struct DsparkWeights {
   Safetensors tensors;
-  WeightView embedding;                       // [V, h], the target's own when equal or absent
-  const PackedWeight* shared_head = nullptr;  // the target's, unless the drafter brings another
-  PackedWeight own_head;                      // [V, h]
-  PackedWeight fc;                            // [h, m h]
-  Buffer<float> hidden_norm;                  // [h]
+  SharedTables tables;
+  PackedWeight fc;            // [h, m h]
+  Buffer<float> hidden_norm;  // [h]
   std::vector<DecoderLayer> layers;
   std::vector<DecoderLayer> ballast;
   // All layers' k and v once more, stacked [L 2 Hkv D, h]: context rows are projected for all
@@ -59,7 +58,6 @@ struct DsparkWeights {
   Buffer<float> confidence;  // [h] or [h + r]
   float confidence_bias = 0;
 
-  const PackedWeight& head() const { return shared_head != nullptr ? *shared_head : own_head; }
   // Read by one draft pass: every layer, fc and context projections once, the head once, Markov's
   // w2 for every token.
   int64_t BytesPerPass(int32_t block_size) const;

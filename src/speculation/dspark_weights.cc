@@ -1,99 +1,16 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "model/weights.h"
+#include "speculation/drafter_checkpoint_internal.h"
 #include "speculation/dspark_internal.h"
 
 namespace firesteel {
 namespace {
 
 constexpr int32_t kMaxBlock = 64;
-constexpr int32_t kMaxTargetLayers = 64;
 constexpr int32_t kMaxRank = 1 << 16;
-
-Status RequireEqual(const char* field, int64_t found, int64_t target, const std::string& where) {
-  if (found == target) return {};
-  return InvalidArgument(
-      fmt::format("{}: {} is {}, the target has {}", where, field, found, target));
-}
-
-Result<std::vector<int32_t>> ParseTargetLayers(const Json& config, const ModelInfo& target,
-                                               const std::string& where) {
-  FS_ASSIGN(const auto ids, GetIntList(config, "target_layer_ids", where));
-  if (!ids || ids->empty() || ids->size() > kMaxTargetLayers) {
-    return InvalidArgument(fmt::format("{}: target_layer_ids holds {} layers, expected 1 to {}",
-                                       where, ids ? ids->size() : 0, kMaxTargetLayers));
-  }
-  for (const int64_t id : *ids) {
-    if (id == target.num_layers - 1) {
-      return InvalidArgument(
-          fmt::format("{}: target_layer_ids holds {}, the target's last layer, which training sees "
-                      "after the final norm only: "
-                      "expected at most {}",
-                      where, id, target.num_layers - 2));
-    }
-    if (id < -1 || id >= target.num_layers) {
-      return InvalidArgument(fmt::format("{}: target_layer_ids holds {}, expected -1 to {}", where,
-                                         id, target.num_layers - 2));
-    }
-  }
-  return std::vector<int32_t>(ids->begin(), ids->end());
-}
-
-bool SameBytes(const WeightView& a, const WeightView* b) {
-  return b != nullptr && a.dtype == b->dtype && a.rows == b->rows && a.cols == b->cols &&
-         std::memcmp(a.data, b->data, static_cast<size_t>(a.rows * a.cols) * SizeOf(a.dtype)) == 0;
-}
-
-bool SameBytes(const PackedWeight& a, const PackedWeight* b) {
-  return b != nullptr && a.format() == b->format() && a.rows() == b->rows() &&
-         a.cols() == b->cols() && a.bytes() == b->bytes() &&
-         std::memcmp(a.data(), b->data(), static_cast<size_t>(a.bytes())) == 0;
-}
-
-// Whether PackWeight makes `format` of F32, BF16 and F16.
-bool IsMadeFromFloats(WeightFormat format) {
-  return format == WeightFormat::kF32 || format == WeightFormat::kBF16 ||
-         format == WeightFormat::kInt8 || format == WeightFormat::kInt8Group ||
-         format == WeightFormat::kInt4;
-}
-
-// Training copies both from the target and freezes them, so the copies are normally equal and need
-// not be kept.
-Status LoadEmbeddingAndHead(Exec& exec, WeightReader& reader, const DecoderConfig& c,
-                            const Model& target, const std::string& directory, DsparkWeights* w) {
-  if (reader.Has("embed_tokens.weight")) {
-    FS_ASSIGN(w->embedding, reader.TakeTable("embed_tokens.weight", c.vocab_size, c.hidden_size));
-    if (SameBytes(w->embedding, target.embedding())) w->embedding = *target.embedding();
-  } else if (target.embedding() != nullptr) {
-    w->embedding = *target.embedding();
-  } else {
-    return Unsupported(
-        fmt::format("{}: has no embed_tokens.weight, and the target has none to share", directory));
-  }
-  w->shared_head = target.lm_head();
-  if (reader.Has("lm_head.weight")) {
-    FS_ASSIGN(const WeightSource head, reader.Take("lm_head.weight", c.vocab_size, c.hidden_size));
-    // As the target's, so that equal heads are found equal.
-    std::optional<WeightFormat> format;
-    if (target.lm_head() != nullptr && IsMadeFromFloats(target.lm_head()->format())) {
-      format = target.lm_head()->format();
-    }
-    FS_ASSIGN(w->own_head, reader.PackAs(exec, {&head, 1}, format));
-    if (SameBytes(w->own_head, target.lm_head())) {
-      w->own_head = {};
-    } else {
-      w->shared_head = nullptr;
-    }
-  } else if (target.lm_head() == nullptr) {
-    return Unsupported(
-        fmt::format("{}: has no lm_head.weight, and the target has none to share", directory));
-  }
-  return {};
-}
 
 Status LoadLayers(Exec& exec, WeightReader& reader, const DecoderConfig& c, DsparkWeights* w) {
   std::vector<WeightSource> context;
@@ -174,7 +91,8 @@ Result<DsparkWeights> LoadDsparkWeights(Exec& exec, const std::string& directory
   FS_ASSIGN(w.tensors, Safetensors::Open(directory));
   FS_TRY(CheckFitsMemory(w.tensors, directory));
   WeightReader reader(w.tensors);
-  FS_TRY(LoadEmbeddingAndHead(exec, reader, c, target, directory, &w));
+  FS_ASSIGN(w.tables,
+            LoadSharedTables(exec, reader, c.vocab_size, c.hidden_size, target, directory));
   FS_ASSIGN(const WeightSource fc,
             reader.Take("fc.weight", h, static_cast<int64_t>(config.target_layers.size()) * h));
   FS_ASSIGN(w.fc, reader.Pack(exec, {&fc, 1}));
@@ -187,7 +105,8 @@ Result<DsparkWeights> LoadDsparkWeights(Exec& exec, const std::string& directory
 }
 
 int64_t DsparkWeights::BytesPerPass(int32_t block_size) const {
-  int64_t bytes = fc.bytes() + context_kv.bytes() + head().bytes() + markov_w2.bytes() * block_size;
+  int64_t bytes =
+      fc.bytes() + context_kv.bytes() + tables.head().bytes() + markov_w2.bytes() * block_size;
   for (const DecoderLayer& layer : layers) bytes += layer.bytes();
   for (const DecoderLayer& layer : ballast) bytes += layer.bytes();
   return bytes + (hidden_norm.size() + norm.size() + confidence.size()) * int64_t{sizeof(float)};

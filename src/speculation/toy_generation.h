@@ -61,27 +61,29 @@ inline Proposer ChainOf(const ToyModel& model, double temperature, NoisePurpose 
                         bool one_hot) {
   // Tables are few, so their distributions are made once.
   auto made = std::make_shared<std::map<const float*, Distribution>>();
-  return
-      [&model, temperature, purpose, one_hot, made](
-          std::span<const int32_t> context, NoiseKey noise, int64_t position, int32_t max_tokens) {
-        Draft draft;
-        Tokens text(context.begin(), context.end());
-        for (int32_t k = 0; k < max_tokens; ++k) {
-          const std::vector<float>& logits = model.Logits(text);
-          if (one_hot) {
-            draft.tokens.push_back(ArgMax(logits));
-          } else {
-            const auto [it, fresh] = made->try_emplace(logits.data());
-            if (fresh) it->second = MakeDistribution(logits, AtTemperature(temperature));
-            draft.probs.push_back(it->second);
-            draft.tokens.push_back(SampleWithNoise(it->second, noise, position + k, purpose));
-            // Before the token, as a head would say it: the draft's own certainty.
-            draft.confidence.push_back(*std::ranges::max_element(it->second.probs));
-          }
-          text.push_back(draft.tokens.back());
-        }
-        return draft;
-      };
+  return [&model, temperature, purpose, one_hot, made](std::span<const int32_t> context,
+                                                       NoiseKey noise, int64_t position,
+                                                       int32_t max_tokens) {
+    Draft draft;
+    Tokens text(context.begin(), context.end());
+    for (int32_t k = 0; k < max_tokens; ++k) {
+      const std::vector<float>& logits = model.Logits(text);
+      if (one_hot) {
+        draft.tokens.push_back(ArgMax(logits));
+      } else {
+        const auto [it, fresh] = made->try_emplace(logits.data());
+        if (fresh) it->second = MakeDistribution(logits, AtTemperature(temperature));
+        draft.probs.push_back(it->second);
+        const int64_t place =
+            purpose == NoisePurpose::kDraftGumbel ? RoundPosition(position - 1, k) : position + k;
+        draft.tokens.push_back(SampleWithNoise(it->second, noise, place, purpose));
+        // Before the token, as a head would say it: the draft's own certainty.
+        draft.confidence.push_back(*std::ranges::max_element(it->second.probs));
+      }
+      text.push_back(draft.tokens.back());
+    }
+    return draft;
+  };
 }
 
 struct Generation {

@@ -23,7 +23,11 @@ enum class VerifyRule {
   // Accept with min(1, p/q), correct from norm(max(p - q, 0)). Lossless when x_k was drawn from q_k
   // with independent noise and what is verified was decided without looking at it.
   kRejection,
-  // kMatch for a one-hot draft, else kRejection. The rounds of one request may differ: each decides
+  // Accepts the longest beginning that the draft as a whole allows (Sun et al. 2024): at least as
+  // much as kRejection in expectation, lossless under the same conditions. Needs the draft's
+  // distributions; a one-hot draft goes by kRejection, which is the same there.
+  kBlock,
+  // kMatch for a one-hot draft, else kBlock. The rounds of one request may differ: each decides
   // its positions once, and both rules draw the token behind a whole draft with the same noise.
   kByDraft,
 };
@@ -61,8 +65,8 @@ struct TreeVerifyInput {
 Verdict VerifyTree(const TreeVerifyInput& input, std::vector<int32_t>* path);
 
 // The rule for a request. `setting` auto: greedy and seeded requests match, unseeded ones go by the
-// draft. match: always. rejection: always but for greedy ones, also with a seed, whose text then
-// depends on the drafts.
+// draft. match: always. rejection, block: always but for greedy ones, also with a seed, whose text
+// then depends on the drafts.
 VerifyRule ChooseRule(std::string_view setting, bool greedy, bool seeded);
 
 }  // namespace firesteel

@@ -101,7 +101,9 @@ TEST(VerifierDistribution, OnePosition) {
     const auto stochastic = [&](NoisePurpose purpose) {
       return [&t, purpose](NoiseKey noise, int64_t position, Tokens* tokens,
                            std::vector<Distribution>* probs) {
-        tokens->push_back(SampleWithNoise(t.q, noise, position, purpose));
+        const bool own = purpose == NoisePurpose::kDraftGumbel;
+        tokens->push_back(
+            SampleWithNoise(t.q, noise, own ? RoundPosition(position - 1, 0) : position, purpose));
         probs->push_back(t.q);
       };
     };
@@ -115,6 +117,8 @@ TEST(VerifierDistribution, OnePosition) {
       ExpectFits(t.Run(rule, draft), t.exact, what + at);
     };
     expect(VerifyRule::kRejection, stochastic(NoisePurpose::kDraftGumbel), "rejection, stochastic");
+    expect(VerifyRule::kBlock, stochastic(NoisePurpose::kDraftGumbel), "block, stochastic");
+    expect(VerifyRule::kBlock, one_hot(0), "block, one-hot");
     expect(VerifyRule::kRejection, one_hot(kVocab - 1), "rejection, one-hot, unlikely");
     expect(VerifyRule::kRejection, one_hot(0), "rejection, one-hot, likely");
     expect(VerifyRule::kRejection, one_hot(99), "rejection, outside the vocabulary");
@@ -316,6 +320,9 @@ TEST(VerifierDistribution, JointOverRounds) {
                what);
   };
   expect(VerifyRule::kRejection, NoisePurpose::kDraftGumbel, false, 0, "rejection, stochastic");
+  expect(VerifyRule::kBlock, NoisePurpose::kDraftGumbel, false, 0, "block, stochastic");
+  expect(VerifyRule::kBlock, NoisePurpose::kDraftGumbel, false, 0.45,
+         "block, trimmed by confidences before the token");
   expect(VerifyRule::kRejection, NoisePurpose::kDraftGumbel, true, 0, "rejection, one-hot");
   expect(VerifyRule::kMatch, NoisePurpose::kTargetGumbel, false, 0, "match, coupled");
   expect(VerifyRule::kMatch, NoisePurpose::kTargetGumbel, true, 0, "match, one-hot");
@@ -336,6 +343,54 @@ TEST(VerifierDistribution, JointOverRounds) {
   }
 }
 
+// What one round of block verification lets decide how far it gets must not be drawn again by the
+// next: noise by absolute position is.
+TEST(VerifierDistribution, DraftNoiseThatComesAgainIsSeenUnderTheBlockRule) {
+  const ToyModel target(4, 1), drafter(4, 2);
+  const Proposer again = [&](std::span<const int32_t> context, NoiseKey noise, int64_t position,
+                             int32_t max_tokens) {
+    Draft draft;
+    Tokens text(context.begin(), context.end());
+    for (int32_t k = 0; k < max_tokens; ++k) {
+      draft.probs.push_back(MakeDistribution(drafter.Logits(text), AtTemperature(1)));
+      draft.tokens.push_back(
+          SampleWithNoise(draft.probs.back(), noise, position + k, NoisePurpose::kDraftGumbel));
+      text.push_back(draft.tokens.back());
+    }
+    return draft;
+  };
+  const Generation g{target, AtTemperature(1), VerifyRule::kBlock, 3};
+  ExpectMisfits(CountJoint(g, 3, 600'000, again), ExactJoint(g, 3));
+}
+
+// Mean tokens of a first round.
+TEST(VerifierDistribution, TheBlockRuleKeepsMore) {
+  const ToyModel target(4, 1), drafter(4, 2);
+  const Proposer propose = ChainOf(drafter, 1, NoisePurpose::kDraftGumbel, false);
+  const Tokens prompt{0};
+  const auto accepted = [&](VerifyRule rule) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < kDraws; ++i) {
+      const NoiseKey noise{static_cast<uint64_t>(i), 0};
+      const Draft draft = propose(prompt, noise, 1, 4);
+      Distribution p;
+      sum += Verify(rule, {draft.tokens, draft.probs,
+                           [&](int32_t k) -> const Distribution& {
+                             Tokens context = prompt;
+                             context.insert(context.end(), draft.tokens.begin(),
+                                            draft.tokens.begin() + k);
+                             p = MakeDistribution(target.Logits(context), AtTemperature(1));
+                             return p;
+                           },
+                           noise, 0})
+                 .accepted;
+    }
+    return static_cast<double>(sum) / kDraws;
+  };
+  const double block = accepted(VerifyRule::kBlock), token = accepted(VerifyRule::kRejection);
+  EXPECT_GT(block, token + 0.02) << "tokens kept per round by token: " << token;
+}
+
 TEST(VerifierDistribution, ProcessedTarget) {
   const ToyModel target(8, 3), drafter(8, 4);
   std::map<std::string, SamplingParams> cases;
@@ -350,13 +405,15 @@ TEST(VerifierDistribution, ProcessedTarget) {
   cases["penalties"].presence_penalty = cases["all"].presence_penalty = 0.8;
   cases["penalties"].frequency_penalty = cases["all"].frequency_penalty = 0.6;
   for (const auto& [name, params] : cases) {
-    for (VerifyRule rule : {VerifyRule::kRejection, VerifyRule::kMatch}) {
+    for (VerifyRule rule : {VerifyRule::kRejection, VerifyRule::kBlock, VerifyRule::kMatch}) {
       const Generation g{target, params, rule, 2, 0, {1, 3}};
       const NoisePurpose purpose =
           rule == VerifyRule::kMatch ? NoisePurpose::kTargetGumbel : NoisePurpose::kDraftGumbel;
       // The draft knows the temperature and nothing of the rest.
       ExpectFits(CountJoint(g, 2, 40'000, ChainOf(drafter, 0.9, purpose, false)), ExactJoint(g, 2),
-                 name + (rule == VerifyRule::kMatch ? ", match" : ", rejection"));
+                 name + (rule == VerifyRule::kMatch   ? ", match"
+                         : rule == VerifyRule::kBlock ? ", block"
+                                                      : ", rejection"));
     }
   }
 }
@@ -368,7 +425,7 @@ TEST(VerifierDistribution, LengthsAreGeometric) {
   const std::vector<float> logits{std::log(0.2f), std::log(0.5f), std::log(0.3f)};
   const std::vector<float> draft_logits{std::log(0.5f), std::log(0.25f), std::log(0.25f)};
   const Distribution q = MakeDistribution(draft_logits, AtTemperature(1));
-  for (VerifyRule rule : {VerifyRule::kRejection, VerifyRule::kMatch}) {
+  for (VerifyRule rule : {VerifyRule::kRejection, VerifyRule::kBlock, VerifyRule::kMatch}) {
     for (int32_t min_tokens : {0, 3}) {
       SamplingParams params = AtTemperature(1);
       params.min_tokens = min_tokens;
@@ -384,7 +441,10 @@ TEST(VerifierDistribution, LengthsAreGeometric) {
           const auto anchor = static_cast<int64_t>(output.size());
           Tokens draft;
           for (int64_t k = 1; k <= 4; ++k) {
-            draft.push_back(SampleWithNoise(q, noise, anchor + k, purpose));
+            const bool own = purpose == NoisePurpose::kDraftGumbel;
+            const int64_t place =
+                own ? RoundPosition(anchor, static_cast<int32_t>(k) - 1) : anchor + k;
+            draft.push_back(SampleWithNoise(q, noise, place, purpose));
           }
           Distribution p;
           const std::vector<Distribution> probs(4, q);

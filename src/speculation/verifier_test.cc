@@ -138,6 +138,8 @@ TEST(ChooseRule, FollowsTheTable) {
   EXPECT_EQ(ChooseRule("rejection", false, false), VerifyRule::kRejection);
   EXPECT_EQ(ChooseRule("rejection", false, true), VerifyRule::kRejection);
   EXPECT_EQ(ChooseRule("rejection", true, true), VerifyRule::kMatch);
+  EXPECT_EQ(ChooseRule("block", false, true), VerifyRule::kBlock);
+  EXPECT_EQ(ChooseRule("block", true, false), VerifyRule::kMatch);
 }
 
 }  // namespace
