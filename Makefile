@@ -2,7 +2,7 @@
 JOBS ?= 2
 FUZZ_SECONDS ?= 30
 
-.PHONY: build demo test test-full sanitize bench lint format fuzz clean
+.PHONY: build demo test test-full sanitize bench never-worse lint format fuzz clean
 
 build:
 	@tools/setup.sh build
@@ -38,6 +38,15 @@ bench:
 	@cmake --preset release >/dev/null
 	@cmake --build build/release -j $(JOBS) --target benchmarks
 	@benchmarks/run.sh build/release
+
+# Automatic draft lengths against every fixed one and none, 36 cells of three interleaved runs: some two hours.
+never-worse:
+	@tools/setup.sh build
+	@cmake --preset release >/dev/null
+	@cmake --build build/release -j $(JOBS) --target never_worse
+	@mkdir -p out/bench
+	@build/release/benchmarks/never_worse --output out/bench
+	@build/release/benchmarks/never_worse --steps
 
 # Needs clang, which nothing else does.
 fuzz:

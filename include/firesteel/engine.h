@@ -53,6 +53,17 @@ inline constexpr double kStepRowsBounds[] = {1,   2,   4,   8,    16,   32,  64,
                                              128, 256, 512, 1024, 2048, 4096};
 inline constexpr double kRequestRowsBounds[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32};
 
+// Why a step without drafts had none, though its requests might have had some.
+enum class DraftlessReason {
+  kLoad,         // SpeculationOptions::k_by_load
+  kMinBatch,     // min_batch
+  kShortOutput,  // min_output_tokens
+  kNotWorth,     // drafts were not expected to pay
+  kSlower,       // they were, and did not: switched off for a while
+};
+inline constexpr std::array<const char*, 5> kDraftlessReasonNames = {
+    "load", "min_batch", "short_output", "not_worth", "slower"};
+
 // Counters since start; gauges now. A consistent snapshot taken between two steps.
 struct EngineStats {
   int64_t steps = 0;
@@ -89,6 +100,7 @@ struct EngineStats {
   // expected calibration error, and the mean square error over all.
   std::vector<double> spec_calibration_ece;
   double spec_calibration_brier = 0;
+  std::array<double, kDraftlessReasonNames.size()> spec_disabled_seconds{};  // by DraftlessReason
   StatHistogram spec_verify_rows{
       kStepRowsBounds};  // anchors and drafts of a target pass that has any
   StatHistogram spec_budget_rows{

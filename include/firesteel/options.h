@@ -9,12 +9,16 @@ namespace firesteel {
 
 struct SpeculationOptions {
   std::string method =
-      "none";         // a name of speculation/drafters.h, or "auto": what model or spec_model holds
-  std::string model;  // drafter checkpoint directory; "" when the method needs none
+      "none";  // a name of speculation/drafters.h, or "auto": what model or spec_model holds
+  std::string model = "";       // drafter checkpoint directory; "" when the method needs none
   int32_t tokens = 0;           // draft tokens to verify per step; 0: as many as pay
   std::string verify = "auto";  // auto | match | rejection | block
   double confidence_threshold =
       0.0;  // cut the draft before the first token whose confidence is below; 0: never
+  // Most draft tokens by the number of sequences that decode: "1-16:5,17-48:4,49-:3"; "": no limit.
+  std::string k_by_load = "";
+  int32_t min_batch = 1;           // no drafts while fewer sequences decode
+  int32_t min_output_tokens = 0;   // no drafts for requests whose max_tokens is below
   std::string config_json = "{}";  // method's own keys, as vLLM's --speculative-config spells them
   int32_t ballast_layers = 0;      // as EngineOptions::ballast_layers, for the drafter
   int32_t ballast_width = 0;

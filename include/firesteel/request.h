@@ -21,20 +21,20 @@ struct SamplingParams {
   double min_p = 0.0;
   double presence_penalty = 0.0;
   double frequency_penalty = 0.0;
-  double repetition_penalty = 1.0;                    // over prompt and output, as in vLLM
-  std::vector<std::pair<int32_t, float>> logit_bias;  // token, added logit
+  double repetition_penalty = 1.0;                         // over prompt and output, as in vLLM
+  std::vector<std::pair<int32_t, float>> logit_bias = {};  // token, added logit
 
   // With a seed the text depends on prompt, parameters, seed and choice alone; without one a fresh
   // seed is drawn.
-  std::optional<uint64_t> seed;
+  std::optional<uint64_t> seed = std::nullopt;
   int32_t choice = 0;  // which of the n answers to one prompt; part of the noise key
 
   int32_t max_tokens = 16;
   int32_t min_tokens =
       0;  // EOS and stop tokens are masked, stop strings ignored, below this many output tokens
   bool ignore_eos = false;
-  std::vector<int32_t> stop_token_ids;
-  std::vector<std::string> stop;
+  std::vector<int32_t> stop_token_ids = {};
+  std::vector<std::string> stop = {};
   bool include_stop_in_output = false;
   bool skip_special_tokens = true;
 

@@ -7,11 +7,14 @@
 #include <utility>
 
 #include "base/json.h"
+#include "engine/draft_rules.h"
 
 namespace firesteel {
 namespace {
 
 constexpr int32_t kMaxSpecTokens = 64;
+constexpr int32_t kMaxMinBatch = 1 << 16;
+constexpr int32_t kMaxMinOutput = 1 << 22;
 constexpr int32_t kMaxBallastLayers = 1024;
 constexpr int32_t kMaxBallastWidth = 1 << 20;
 
@@ -174,20 +177,19 @@ std::vector<FlagSpec> SpeculationFlags(const std::vector<std::string>& spec_meth
        {},
        FlagEffect::kNone},
       {"--speculative-eagle-topk", kValue, "N", "", "drafts are chains", {}, FlagEffect::kNone},
-      {"--spec-min-batch",
+      {"--spec-min-batch", kValue, "N", "1", "no drafts while fewer sequences decode", {}},
+      {"--spec-min-output-tokens",
        kValue,
        "N",
-       "",
-       "whether to draft is decided by what it brings, at every batch size",
-       {},
-       FlagEffect::kLater},
+       "0",
+       "no drafts for requests whose max_tokens is below",
+       {}},
       {"--spec-k-by-load",
        kValue,
        "TABLE",
-       "",
-       "the number of draft tokens is chosen at every step, or fixed by --spec-tokens",
-       {},
-       FlagEffect::kLater},
+       "none",
+       "most draft tokens by sequences that decode: 1-16:5,17-48:4,49-:3",
+       {}},
       {"--spec-synthetic-acceptance",
        kValue,
        "P1,P2,…",
@@ -227,12 +229,15 @@ Result<SpeculationOptions> ReadSpeculationFlags(const FlagValues& values,
   if (spec.method == "none" && !spec.model.empty()) {
     notes->push_back(fmt::format("the drafter {} is not used: --spec-method is none", spec.model));
   }
-  const std::string verify = values.Text("--spec-verify");
-  if (verify == "block" || verify == "typical") {
-    return InvalidArgument(fmt::format(
-        "--spec-verify {} is not in this version, which has auto, match, rejection", verify));
+  if (values.Text("--spec-verify") == "typical") {
+    return InvalidArgument(
+        "--spec-verify typical is not in this version, which has auto, match, rejection, block");
   }
   FS_TRY(values.ReadChoice("--spec-verify", {"auto", "match", "rejection", "block"}, &spec.verify));
+  FS_TRY(values.ReadInt("--spec-min-batch", 1, kMaxMinBatch, &spec.min_batch));
+  FS_TRY(values.ReadInt("--spec-min-output-tokens", 0, kMaxMinOutput, &spec.min_output_tokens));
+  FS_TRY(values.ReadText("--spec-k-by-load", &spec.k_by_load));
+  FS_TRY(DraftRules::Make(spec).status());
   FS_TRY(values.ReadDouble("--spec-confidence-threshold", 0, 1, &spec.confidence_threshold));
   FS_TRY(ReadBallast(values, "--spec-ballast-layers", &spec.ballast_layers, &spec.ballast_width));
   return spec;

@@ -37,6 +37,8 @@ class DraftBudget {
              std::span<const SequenceVerdict> verdicts);
   // Of a step without prompt rows: the forward pass and the choice of tokens.
   void ObserveVerify(int64_t rows, double seconds) { cost_.verify.Observe(rows, seconds); }
+  // Predicted of this step without any draft; 0 where nothing was measured.
+  double PlainSeconds() const { return cost_.verify.At(certain_.rows); }
   void ObserveDraft(int64_t sequences, double seconds) { cost_.draft.Observe(sequences, seconds); }
 
   const AcceptanceModel& acceptance() const { return acceptance_; }

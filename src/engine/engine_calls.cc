@@ -114,6 +114,7 @@ Result<std::unique_ptr<EngineImpl>> MakeEngine(EngineParts parts) {
   if (options.long_prefill_token_threshold == 0) {
     options.long_prefill_token_threshold = std::max(1, options.max_model_len / 4);
   }
+  FS_ASSIGN(parts.draft_rules, DraftRules::Make(options.speculation));
   const int32_t most = parts.drafter->info().max_tokens;
   int32_t& tokens = options.speculation.tokens;
   if (tokens > most && most > 0) {

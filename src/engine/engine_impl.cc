@@ -130,17 +130,32 @@ void EngineImpl::CountPrompts(const StepPlan& plan) {
   }
 }
 
+void EngineImpl::ChooseWhoDrafts(StepPlan* plan) {
+  const auto anyone = [&] {
+    return std::ranges::any_of(plan->sequences, [](const auto& p) { return p.max_draft > 0; });
+  };
+  draftless_ = parts_.draft_rules.Apply(plan);
+  const bool may_draft = anyone();
+  if (may_draft && parts_.automatic_spec_tokens && !guard_.Allows()) {
+    for (PlannedSequence& planned : plan->sequences) planned.max_draft = 0;
+    draftless_ = DraftlessReason::kSlower;
+  }
+  budget_.BeforeDrafts(plan);
+  if (may_draft && !draftless_ && !anyone()) draftless_ = DraftlessReason::kNotWorth;
+}
+
 bool EngineImpl::MakeDrafts(StepPlan* plan) {
   DraftCounts counts;
-  budget_.BeforeDrafts(plan);
+  ChooseWhoDrafts(plan);
+  draft_seconds_ = 0;
   const Stopwatch watch(clock_);
   const Status status = ProposeDrafts(*parts_.exec, *plan, *parts_.cache, draft_workspace_,
                                       *parts_.drafter, draft_limits_, &drafts_, &counts);
   const auto drafts = [](const PlannedSequence& planned) { return planned.max_draft > 0; };
   if (const auto count = std::ranges::count_if(plan->sequences, drafts); count > 0) {
-    const double seconds = watch.Seconds();
-    Record(seconds, &stats_.seconds_draft);
-    budget_.ObserveDraft(count, seconds);
+    draft_seconds_ = watch.Seconds();
+    Record(draft_seconds_, &stats_.seconds_draft);
+    budget_.ObserveDraft(count, draft_seconds_);
   }
   if (status.ok()) {
     budget_.Trim(*plan, &drafts_, &counts);
@@ -221,7 +236,17 @@ void EngineImpl::Learn(const StepPlan& plan) {
   const bool decodes_only = std::ranges::all_of(
       plan.sequences, [](const PlannedSequence& p) { return p.decides && p.num_rows == 1; });
   TakeCalibration(budget_.acceptance(), &stats_);
+  if (draftless_) {
+    stats_.spec_disabled_seconds[static_cast<size_t>(*draftless_)] += verify_seconds_;
+  }
   if (!decodes_only) return;
+  if (draft_seconds_ > 0) {
+    double accepted = 0;
+    for (const SequenceVerdict& verdict : verdicts_) accepted += verdict.accepted;
+    const auto decoding = static_cast<double>(plan.sequences.size());
+    guard_.Observe(decoding + accepted, draft_seconds_ + verify_seconds_, decoding,
+                   budget_.PlainSeconds());
+  }
   budget_.ObserveVerify(static_cast<int64_t>(batch_.tokens.size()), verify_seconds_);
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "base/thread_pool.h"
 #include "engine/batch_builder.h"
 #include "engine/draft_budget.h"
+#include "engine/draft_guard.h"
+#include "engine/draft_rules.h"
 #include "engine/draft_step.h"
 #include "engine/inbox.h"
 #include "engine/scheduler.h"
@@ -40,6 +43,7 @@ struct EngineParts {
   std::unique_ptr<Model> model;
   std::unique_ptr<Drafter> drafter;
   std::unique_ptr<Tokenizer> tokenizer;  // null: events carry no text
+  DraftRules draft_rules;  // set by MakeEngine
   std::unique_ptr<KvCache> cache;   // with the groups of model and drafter, and max_num_seqs slots
   const Clock* clock = nullptr;     // null: the real one
   bool plant_wrong_branch = false;  // a fault for tests: of a tree, keep another branch's rows
@@ -82,6 +86,7 @@ class EngineImpl : public Engine {
   void TakeInbox();
   void CountPrompts(const StepPlan& plan);  // of sequences that run for the first time
   bool MakeDrafts(StepPlan* plan);
+  void ChooseWhoDrafts(StepPlan* plan);
   bool Forward(const StepPlan& plan);
   void VerifyRows(const StepPlan& plan);
   void Append(const StepPlan& plan);
@@ -100,6 +105,7 @@ class EngineImpl : public Engine {
   const Clock& clock_;
   DraftLimits draft_limits_;
   DraftBudget budget_;
+  DraftGuard guard_;
   Inbox inbox_;
   Scheduler scheduler_;
 
@@ -112,6 +118,8 @@ class EngineImpl : public Engine {
   VerifyScratch verify_scratch_;
   std::vector<SequenceVerdict> verdicts_;
   std::vector<int64_t> new_lengths_;
+  std::optional<DraftlessReason> draftless_;
+  double draft_seconds_ = 0;
   double verify_seconds_ = 0;  // forward pass and choice of tokens
   Workspace model_workspace_;  // logits and features live here until the next forward
   Workspace draft_workspace_;

@@ -183,6 +183,15 @@ void AddDraftCounts(const EngineStats& stats, const ModelSummary& summary, Page&
   for (const char* reason : {"prefix_hit", "resume"}) page.AddCounter(0, {{"reason", reason}});
 }
 
+void AddDraftless(const EngineStats& stats, Page& page) {
+  page.Family("spec_disabled_seconds_total",
+              "Time of steps in which nobody drafted though somebody might have, by reason.",
+              MetricType::Counter);
+  for (size_t i = 0; i < kDraftlessReasonNames.size(); ++i) {
+    page.AddCounter(stats.spec_disabled_seconds[i], {{"reason", kDraftlessReasonNames[i]}});
+  }
+}
+
 void AddCalibration(const EngineStats& stats, Page& page) {
   page.Family("spec_calibration_ece",
               "Expected calibration error of the chances of acceptance, by position.",
@@ -253,6 +262,7 @@ std::string ServerMetrics::Render(const EngineStats& stats, const ModelSummary& 
                  generation_tokens);
   AddVllmSpeculation(stats, page);
   AddDraftCounts(stats, summary, page);
+  AddDraftless(stats, page);
   AddCalibration(stats, page);
   AddSteps(stats, page);
   AddRule(verify_rule, page);
