@@ -100,6 +100,21 @@ TEST(EngineDistribution, TrimmingByConfidenceKeepsIt) {
   EXPECT_GT(accepted, 0);
 }
 
+TEST(EngineDistribution, TreesKeepIt) {
+  for (const bool confidence : {false, true}) {
+    TestConfig config;
+    config.drafter.kind = FakeDraftKind::kTree;
+    config.drafter.max_tokens = 8;
+    config.drafter.max_depth = 3;
+    config.drafter.confidence = confidence;
+    config.options.speculation.tokens = 8;
+    config.options.speculation.confidence_threshold = confidence ? 0.3 : 0;
+    int64_t accepted = 0;
+    EXPECT_LT(ChiSquare(config, Unseeded(), &accepted), kThreshold);
+    EXPECT_GT(accepted, kRequests / 4);
+  }
+}
+
 TEST(EngineDistribution, APlantedWrongAcceptIsSeen) {
   TestConfig config;
   config.drafter.kind = FakeDraftKind::kStochastic;

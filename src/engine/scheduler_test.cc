@@ -223,6 +223,23 @@ TEST(Scheduler, DraftsRespectTheEndOfTheRequest) {
   EXPECT_EQ(DraftOf(plan, near_the_limit), 0);
 }
 
+TEST(Scheduler, ATreeReservesItsDepthNotItsNodes) {
+  SchedulerOptions options = Options();
+  options.max_draft_tokens = 25;
+  options.max_draft_depth = 3;
+  Harness h(options, 100);
+  h.Add(13);
+  h.Add(14, 3);
+  h.Step();
+  const StepPlan plan = h.Plan();
+  ASSERT_EQ(plan.sequences.size(), 2u);
+  EXPECT_EQ(plan.sequences[0].max_draft + plan.sequences[1].max_draft, 30);  // what rows are left
+  EXPECT_EQ(plan.sequences[0].max_depth, 3);
+  EXPECT_EQ(h.cache().Capacity(plan.sequences[0].sequence->slot), 32);  // 13 + 1 + 3 positions
+  EXPECT_EQ(plan.sequences[1].max_depth, 1);  // one token and its bonus end the text
+  EXPECT_EQ(h.cache().Capacity(plan.sequences[1].sequence->slot), 16);
+}
+
 TEST(Scheduler, DraftsGiveWayToPrompts) {
   SchedulerOptions options = Options();
   options.max_draft_tokens = 7;

@@ -197,6 +197,53 @@ TEST_F(DenseDecoderTest, FeaturesInTheOrderAsked) {
   }
 }
 
+// Two branches behind a context, in one pass: each row is that of its own path, to the bit.
+TEST_F(Qwen3Test, RowsOfATreeAreThoseOfItsPaths) {
+  const auto model = Load(exec_, dir_.path());
+  const std::vector<int32_t> context = Tokens(21, 8), left = {5, 6, 7}, right = {5, 9, 10, 11};
+  const auto path = [&](const std::vector<int32_t>& behind) {
+    std::vector<int32_t> tokens = context;
+    tokens.insert(tokens.end(), behind.begin(), behind.end());
+    Runner runner(exec_, *model);
+    return runner.Run({{0, 0, tokens}});
+  };
+  const std::vector<Row> on_left = path(left), on_right = path(right);
+
+  KvCache cache({model->CacheGroups(DType::kF32)}, {.num_blocks = 8, .max_slots = 1});
+  cache.Open(0, {});
+  ASSERT_TRUE(cache.Reserve(0, 24));
+  Workspace workspace;
+  ForwardOutput out;
+  std::vector<int32_t> positions(20);
+  std::iota(positions.begin(), positions.end(), 0);
+  const std::span<const int32_t> before = std::span(context).first(20);
+  const SequenceRows prefill{0, 0, 20, 0};
+  ASSERT_TRUE(
+      model->Forward(exec_, {before, positions, {&prefill, 1}, {}, {}}, cache, workspace, out)
+          .ok());
+  cache.Commit(0, context, 20, 24);
+  const std::optional<SequenceSlot> branch = cache.Fork(0, 25);
+  ASSERT_TRUE(branch);
+  // The anchor, the left branch, then what is the right one's own; it shares anchor and token 5.
+  const std::vector<int32_t> tokens{context[20], 5, 6, 7, 9, 10, 11};
+  const std::vector<int32_t> at{20, 21, 22, 23, 22, 23, 24}, rows{0, 1, 2, 3, 4, 5, 6};
+  const std::vector<SequenceRows> sequences{{0, 0, 4, 20}, {*branch, 4, 3, 22}};
+  const SequenceRows shared{*branch, 0, 2, 20};
+  workspace.Reset();
+  ASSERT_TRUE(
+      model->Forward(exec_, {tokens, at, sequences, rows, {}, {&shared, 1}}, cache, workspace, out)
+          .ok());
+  const auto logits = [&](int64_t row) {
+    const auto values = out.logits.RowSpan(row);
+    return std::vector(values.begin(), values.end());
+  };
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(logits(i), on_left[20 + static_cast<size_t>(i)].logits);
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(logits(4 + i), on_right[22 + static_cast<size_t>(i)].logits);
+  }
+  EXPECT_NE(logits(4), on_left[22].logits);
+}
+
 // Logits of some rows are those rows of all logits.
 TEST_F(DenseDecoderTest, LogitsOfChosenRows) {
   const auto model = Load(exec_, dir_.path());
@@ -373,9 +420,11 @@ TEST_F(DenseDecoderTest, BadCheckpoints) {
 
 TEST_F(DenseDecoderTest, RefusesBatchesThatBreakTheContract) {
   const auto model = Load(exec_, dir_.path(), {.max_positions = 64});
-  KvCache cache({model->CacheGroups(DType::kF32)}, {.num_blocks = 4, .max_slots = 1});
-  cache.Open(0, {});
-  ASSERT_TRUE(cache.Reserve(0, 64));
+  KvCache cache({model->CacheGroups(DType::kF32)}, {.num_blocks = 8, .max_slots = 2});
+  for (SequenceSlot slot : {0, 1}) {
+    cache.Open(slot, {});
+    ASSERT_TRUE(cache.Reserve(slot, 64));
+  }
   const auto code = [&](std::vector<int32_t> tokens, std::vector<int32_t> positions,
                         std::vector<SequenceRows> sequences, std::vector<int32_t> rows,
                         std::vector<int32_t> layers) {
@@ -395,6 +444,22 @@ TEST_F(DenseDecoderTest, RefusesBatchesThatBreakTheContract) {
   EXPECT_EQ(code({1, 2}, {0, 1}, {{0, 0, 3, 0}}, {1}, {}), StatusCode::kInternal);
   EXPECT_EQ(code({1, 2}, {0, 1}, {{0, 0, 2, 0}}, {2}, {}), StatusCode::kInternal);
   EXPECT_EQ(code({1, 2}, {0, 1}, {{0, 0, 2, 0}}, {1}, {6}), StatusCode::kInternal);
+  const auto shared = [&](SequenceRows rows) {
+    const std::vector<int32_t> tokens{1, 2, 3}, positions{0, 1, 2};
+    const SequenceRows sequence{0, 0, 3, 0};
+    Workspace workspace;
+    ForwardOutput out;
+    return model
+        ->Forward(exec_, {tokens, positions, {&sequence, 1}, {}, {}, {&rows, 1}}, cache, workspace,
+                  out)
+        .code();
+  };
+  EXPECT_EQ(shared({1, 0, 3, 0}), StatusCode::kOk);
+  EXPECT_EQ(shared({1, 1, 2, 1}), StatusCode::kOk);
+  EXPECT_EQ(shared({1, 1, 2, 0}), StatusCode::kInternal);
+  EXPECT_EQ(shared({1, 1, 3, 1}), StatusCode::kInternal);
+  EXPECT_EQ(shared({1, -1, 2, -1}), StatusCode::kInternal);
+  EXPECT_EQ(shared({1, 1, 0, 1}), StatusCode::kInternal);
 }
 
 }  // namespace

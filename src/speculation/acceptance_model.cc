@@ -19,7 +19,6 @@ constexpr double kRequestPrior = 2;   // tokens that a request's own record must
 constexpr double kCalibrationFade = 0.999;
 constexpr double kLearningRate = 0.2;
 constexpr double kMaxLogit = 8;
-constexpr double kFirstShare = 0.5;   // of a level's chance, for the first of brothers
 constexpr double kMaxChance = 0.995;  // a certainty would be verified at any price
 
 double Logit(double p) {
@@ -122,7 +121,10 @@ PreTokenConfidence AcceptanceModel::Rank(const SamplingParams& sampling,
   std::vector<int32_t> levels;
   LevelsOf(tree, &levels);
   std::vector<float> survival(count);
-  std::vector<double> share(count + 1, kFirstShare);  // of the level, by parent: for the next child
+  // By parent: the next child's share of its level's chance. They add up to 1.
+  std::vector<double> share(count + 1, 0.5);
+  for (const int32_t parent : tree.parents) share[static_cast<size_t>(parent + 1)] /= 2;
+  for (double& s : share) s = s < 0.5 ? 0.5 / (1 - 2 * s) : 0;
   for (size_t i = 0; i < count; ++i) {
     const auto parent = static_cast<size_t>(tree.parents[i] + 1);
     const Position& p = positions_[Index(sampling, levels[i])];

@@ -5,6 +5,7 @@
 // names the tokens; hence no rollback call: the engine shortens the target's sequence, and the
 // drafter follows in Observe. State per position lives in the cache groups, where prefix hits find
 // it; other state is keyed by slot and rebuilt from `tokens`.
+// Of a tree no scratch behind the anchor survives: another branch's blocks may take its place.
 //
 // Engine thread only.
 #pragma once
