@@ -17,12 +17,12 @@ namespace {
 
 const std::string kModels = FIRESTEEL_SOURCE_DIR "/models/demo/";
 
-EngineOptions DemoOptions(const std::string& kv_cache_dtype) {
+EngineOptions DemoOptions(const std::string& kv_cache_dtype, const std::string& method = "dspark") {
   EngineOptions options;
   options.model = kModels + "target";
   options.kv_cache_dtype = kv_cache_dtype;
-  options.speculation.method = "dspark";
-  options.speculation.model = kModels + "dspark";
+  options.speculation.method = method;
+  options.speculation.model = kModels + method;
   options.speculation.tokens = 7;  // the whole block, always
   options.max_model_len = 1024;
   options.warmup = false;
@@ -103,8 +103,10 @@ TEST(Acceptance, EqualsTheIndependentForward) {
               rounds.size(), (*golden)["mean_length"].get<double>());
 }
 
-TEST(Acceptance, APrefixHitDoesNotLowerIt) {
-  auto engine = Engine::Load(DemoOptions("auto"));
+class AcceptanceOf : public testing::TestWithParam<const char*> {};
+
+TEST_P(AcceptanceOf, APrefixHitDoesNotLowerIt) {
+  auto engine = Engine::Load(DemoOptions("auto", GetParam()));
   ASSERT_TRUE(engine.ok()) << engine.status().message();
   auto golden =
       ParseJson(*ReadFile(FIRESTEEL_SOURCE_DIR "/tests/golden/demo_acceptance.json"), "golden");
@@ -137,6 +139,9 @@ TEST(Acceptance, APrefixHitDoesNotLowerIt) {
   EXPECT_GT(mean(cold),
             1.05);  // drafts were verified and some kept, else the comparison says nothing
 }
+
+INSTANTIATE_TEST_SUITE_P(Methods, AcceptanceOf, testing::Values("dspark", "eagle3"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace firesteel

@@ -57,8 +57,9 @@ struct Setting {
 std::vector<Setting> AllSettings() {
   std::vector<Setting> all;
   const std::vector<std::pair<std::string, int32_t>> methods = {
-      {"none", 0},   {"ngram", 1},  {"ngram", 3},  {"ngram", 5}, {"ngram", 7}, {"dspark", 1},
-      {"dspark", 3}, {"dspark", 5}, {"dspark", 7}, {"ngram", 0}, {"dspark", 0}};
+      {"none", 0},   {"ngram", 1},  {"ngram", 3},      {"ngram", 5},  {"ngram", 7},
+      {"dspark", 1}, {"dspark", 3}, {"dspark", 5},     {"dspark", 7}, {"ngram", 0},
+      {"dspark", 0}, {"suffix", 5}, {"draft_model", 3}};
   for (const auto& [method, spec_tokens] : methods)
     for (int32_t concurrency : {1, 7, 16})
       for (int32_t chunk : {16, 64, 512})
@@ -76,6 +77,8 @@ EngineOptions OptionsFor(const Setting& setting, int64_t kv_bytes_per_token) {
   options.speculation.method = setting.method;
   options.speculation.tokens = setting.spec_tokens;
   if (setting.method == "dspark") options.speculation.model = kModels + "dspark";
+  // The target drafts for itself, so that almost all is accepted.
+  if (setting.method == "draft_model") options.speculation.model = kModels + "target";
   options.max_num_seqs = setting.concurrency;
   options.max_num_batched_tokens = setting.chunk;
   options.block_size = setting.block_size;
@@ -173,8 +176,9 @@ TEST(SameTokens, WhateverTheLoadAndTheSettings) {
   for (size_t i = 0; i < all.size(); i += stride) {
     const Setting& setting = all[i];
     SCOPED_TRACE(setting.Describe());
+    const bool drafter_has_cache = setting.method == "dspark" || setting.method == "draft_model";
     auto engine = Engine::Load(
-        OptionsFor(setting, setting.method == "dspark" ? 2 * target_kv_bytes : target_kv_bytes));
+        OptionsFor(setting, drafter_has_cache ? 2 * target_kv_bytes : target_kv_bytes));
     ASSERT_TRUE(engine.ok()) << engine.status().message();
     for (const char* cache : {"cold", "warm"}) {
       const Outcome run = RunAll(**engine, requests);

@@ -295,6 +295,7 @@ def tiny_golden():
     assert all((sharded.tensors[n] == t).all() for n, t in target.tensors.items())
     tokenizer_golden("tiny", text, TINY_SAMPLES)
     target_golden("tiny_target", target, [-1, 1, 4], tiny_prompts(text))
+    target_golden("tiny_llama", Target(MODELS / "tiny/llama"), [-1, 0, 1], tiny_prompts(text))
 
 
 def main():

@@ -1,7 +1,8 @@
-"""Writes models/tiny: a random Qwen3 target (whole and in two shards) and its random DSpark drafter.
+"""Writes models/tiny: a random Qwen3 target (whole and in two shards), its random DSpark drafter, and a random Llama 3.
 
 The drafter taps the embedding (-1), has head_dim != hidden / heads, and carries its own copies of the embedding and the
-head. The tokenizer is the beginning of the demo's: 256 bytes and its first merges.
+head. The Llama leaves out rope_theta and head_dim and has a head of its own; its rope scaling bites within the prompts of
+the tests. The tokenizer is the beginning of the demo's: 256 bytes and its first merges.
 """
 import json
 import pathlib
@@ -24,6 +25,13 @@ DRAFTER = {**TARGET, "architectures": ["Qwen3DSparkModel"], "num_target_layers":
            "layer_types": ["full_attention"] * 2, "max_window_layers": 2, "block_size": 4, "mask_token_id": 511,
            "target_layer_ids": [-1, 1, 4], "tie_word_embeddings": False, "markov_rank": RANK, "markov_head_type": "vanilla",
            "enable_confidence_head": True, "confidence_head_with_markov": True, "num_anchors": 128}
+LLAMA = {k: TARGET[k] for k in ("vocab_size", "hidden_size", "num_attention_heads", "num_key_value_heads", "hidden_act",
+                                "rms_norm_eps", "max_position_embeddings", "attention_bias", "bos_token_id", "eos_token_id",
+                                "torch_dtype", "transformers_version")}
+LLAMA |= {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "intermediate_size": 96, "num_hidden_layers": 2,
+          "mlp_bias": False, "pretraining_tp": 1, "tie_word_embeddings": False,
+          "rope_scaling": {"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                           "original_max_position_embeddings": 64, "rope_type": "llama3"}}
 
 
 def matrix(rng, rows, columns, gain=1.0):
@@ -35,7 +43,8 @@ def norm(rng, size):
 
 
 def layers(rng, c, prefix):
-    h, f, d = c["hidden_size"], c["intermediate_size"], c["head_dim"]
+    h, f = c["hidden_size"], c["intermediate_size"]
+    d = c.get("head_dim", h // c["num_attention_heads"])
     q, kv = c["num_attention_heads"] * d, c["num_key_value_heads"] * d
     out = {}
     for i in range(c["num_hidden_layers"]):
@@ -43,6 +52,8 @@ def layers(rng, c, prefix):
                   "self_attn.k_proj": (kv, h), "self_attn.v_proj": (kv, h), "self_attn.o_proj": (h, q),
                   "self_attn.q_norm": (d,), "self_attn.k_norm": (d,), "mlp.gate_proj": (f, h), "mlp.up_proj": (f, h),
                   "mlp.down_proj": (h, f)}
+        if c["model_type"] == "llama":
+            del shapes["self_attn.q_norm"], shapes["self_attn.k_norm"]
         for name, shape in shapes.items():
             value = norm(rng, *shape) if len(shape) == 1 else matrix(rng, *shape, gain=1.5)
             out[f"{prefix}layers.{i}.{name}.weight"] = value
@@ -53,6 +64,11 @@ def target_tensors(rng):
     # Rows of length about 2.4: the logits then spread by a few units.
     return {"model.embed_tokens.weight": matrix(rng, VOCAB, HIDDEN, gain=2.4), **layers(rng, TARGET, "model."),
             "model.norm.weight": norm(rng, HIDDEN)}
+
+
+def llama_tensors(rng):
+    return {"model.embed_tokens.weight": matrix(rng, VOCAB, HIDDEN, gain=2.4), **layers(rng, LLAMA, "model."),
+            "model.norm.weight": norm(rng, HIDDEN), "lm_head.weight": matrix(rng, VOCAB, HIDDEN, gain=2.4)}
 
 
 def drafter_tensors(rng, target):
@@ -94,6 +110,10 @@ def main():
             tensorfile.save(folder / "model.safetensors", target)
         else:
             write_sharded(folder, target)
+    folder = MODELS / "tiny/llama"
+    tok.write_files(folder, merges, context=LLAMA["max_position_embeddings"])
+    write_json(folder / "config.json", LLAMA)
+    tensorfile.save(folder / "model.safetensors", llama_tensors(np.random.default_rng(SEED + 1)))
     folder = MODELS / "tiny/dspark"
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", DRAFTER)

@@ -110,6 +110,37 @@ def eagle3_specforge(rng, target):
                     "d2t": chosen - torch.arange(DRAFT_VOCAB), "t2d": mask}
 
 
+def eagle(rng, target):
+    """One layer without a norm before its attention, a bias in fc; embedding and head are the target's."""
+    config = {"architectures": ["EagleLlamaForCausalLM"], "model_type": "llama", "vocab_size": VOCAB, "hidden_size": HIDDEN,
+              "intermediate_size": tiny.TARGET["intermediate_size"], "num_hidden_layers": 1, "num_attention_heads": 4,
+              "num_key_value_heads": 2, "head_dim": HEAD_DIM, "hidden_act": "silu", "rms_norm_eps": 1e-5, "bias": True,
+              "max_position_embeddings": 1024, "tie_word_embeddings": False, "bos_token_id": 508, "eos_token_id": 510,
+              "torch_dtype": "bfloat16"}
+    q, kv, f = 4 * HEAD_DIM, 2 * HEAD_DIM, tiny.TARGET["intermediate_size"]
+    shapes = {"post_attention_layernorm": (HIDDEN,), "self_attn.q_proj": (q, HIDDEN), "self_attn.k_proj": (kv, HIDDEN),
+              "self_attn.v_proj": (kv, HIDDEN), "self_attn.o_proj": (HIDDEN, q), "mlp.gate_proj": (f, HIDDEN),
+              "mlp.up_proj": (f, HIDDEN), "mlp.down_proj": (HIDDEN, f)}
+    layer = {f"layers.0.{n}.weight": tiny.norm(rng, *s) if len(s) == 1 else tiny.matrix(rng, *s, gain=1.5) for n, s in shapes.items()}
+    return config, {"fc.weight": tiny.matrix(rng, HIDDEN, 2 * HIDDEN, gain=0.8), "fc.bias": bias(rng, HIDDEN), **layer}
+
+
+def eagle3_speculators(rng, target):
+    """All that the speculators format may add: norms of features, residual and output, a bias in fc; layers by default."""
+    layer = {"model_type": "llama", "vocab_size": VOCAB, "hidden_size": HIDDEN, "intermediate_size": tiny.TARGET["intermediate_size"],
+             "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": HEAD_DIM, "hidden_act": "silu",
+             "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "max_position_embeddings": 1024, "attention_bias": False}
+    config = {"architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3", "transformer_layer_config": layer,
+              "speculators_config": {"algorithm": "eagle3", "default_proposal_method": "greedy",
+                                     "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": STEPS - 1}],
+                                     "verifier": {"name_or_path": "../target", "architectures": tiny.TARGET["architectures"]}},
+              "eagle_aux_hidden_state_layer_ids": None, "target_hidden_size": None, "draft_vocab_size": VOCAB,
+              "norm_before_residual": True, "norm_before_fc": True, "norm_output": True, "fc_norm": False, "torch_dtype": "bfloat16"}
+    return config, {"fc.weight": tiny.matrix(rng, HIDDEN, 3 * HIDDEN), "fc.bias": bias(rng, HIDDEN),
+                    "input_norm.weight": tiny.norm(rng, 3 * HIDDEN), **eagle_layer(rng, "layers.0", ()),
+                    "norm.weight": tiny.norm(rng, HIDDEN), "embed_tokens.weight": tiny.matrix(rng, VOCAB, HIDDEN, gain=2.4)}
+
+
 def medusa(rng, target):
     config = {"architectures": ["MedusaModel"], "model_type": "medusa", "medusa_num_heads": HEADS, "medusa_num_layers": MEDUSA_LAYERS,
               "hidden_size": HIDDEN, "vocab_size": VOCAB, "base_model_name_or_path": "../target", "torch_dtype": "bfloat16"}
@@ -123,7 +154,7 @@ def medusa(rng, target):
 
 def main():
     target = tensorfile.load(FOLDER / "target/model.safetensors")
-    for make in (dspark_gated, dspark_rnn, dspark_speculators, dflash, dflash_zlab, eagle3, eagle3_specforge, medusa):
+    for make in (dspark_gated, dspark_rnn, dspark_speculators, dflash, dflash_zlab, eagle, eagle3, eagle3_specforge, eagle3_speculators, medusa):
         name = make.__name__
         config, tensors = make(np.random.default_rng([tiny.SEED, zlib.crc32(name.encode())]), target)
         (FOLDER / name).mkdir(parents=True, exist_ok=True)

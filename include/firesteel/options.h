@@ -20,7 +20,10 @@ struct SpeculationOptions {
   int32_t min_batch = 1;           // no drafts while fewer sequences decode
   int32_t min_output_tokens = 0;   // no drafts for requests whose max_tokens is below
   std::string config_json = "{}";  // method's own keys, as vLLM's --speculative-config spells them
-  int32_t ballast_layers = 0;      // as EngineOptions::ballast_layers, for the drafter
+  // Before the first request: measure on fixed prompts what is accepted, and go on without drafts
+  // when that is next to nothing, as with a drafter of another target. Up to ten seconds.
+  bool self_test = false;
+  int32_t ballast_layers = 0;  // as EngineOptions::ballast_layers, for the drafter
   int32_t ballast_width = 0;
 };
 

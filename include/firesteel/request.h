@@ -50,6 +50,8 @@ using RequestId = uint64_t;
 struct Request {
   std::vector<int32_t> prompt;  // token ids, at least one
   SamplingParams sampling;
+  // Whose request it is. What speculation learns from a text is kept for its tenant alone.
+  std::string tenant = {};
 };
 
 enum class FinishReason { kStop, kLength, kCancelled, kError };

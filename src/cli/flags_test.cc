@@ -23,7 +23,7 @@ using ::testing::StartsWith;
 using Words = std::vector<std::string>;
 
 const Words& Methods() {
-  static const Words methods = {"none", "ngram", "dspark"};
+  static const Words methods = {"none", "ngram", "dspark", "eagle", "eagle3"};
   return methods;
 }
 
@@ -116,6 +116,7 @@ TEST(ServeFlagsTest, EveryFlagArrives) {
                              "match",
                              "--spec-confidence-threshold",
                              "0.25",
+                             "--spec-self-test",
                              "--spec-ballast-layers",
                              "2",
                              "--plant-wrong-accepts",
@@ -152,6 +153,7 @@ TEST(ServeFlagsTest, EveryFlagArrives) {
   EXPECT_EQ(e.speculation.tokens, 5);
   EXPECT_EQ(e.speculation.verify, "match");
   EXPECT_EQ(e.speculation.confidence_threshold, 0.25);
+  EXPECT_TRUE(e.speculation.self_test);
   EXPECT_EQ(e.speculation.ballast_layers, 2);
   EXPECT_EQ(p->server.host, "::1");
   EXPECT_EQ(p->server.port, 0);
@@ -198,6 +200,19 @@ TEST(ServeFlagsTest, AVllmLaunchLineWorks) {
   for (const std::string& note : p->notes) EXPECT_THAT(note, HasSubstr("has no effect here"));
 }
 
+TEST(ServeFlagsTest, SglangsTreeFlagsAreKeysOfTheDrafter) {
+  const auto p =
+      ParseServe({"/m", "--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", "/d",
+                  "--speculative-num-steps", "5", "--speculative-eagle-topk", "8",
+                  "--speculative-num-draft-tokens", "32"});
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  EXPECT_EQ(p->engine.speculation.method, "eagle3");
+  EXPECT_EQ(p->engine.speculation.tokens, 31);
+  EXPECT_EQ(p->engine.speculation.config_json, R"({"topk":8,"num_steps":5})");
+  EXPECT_THAT(ParseServe({"/m", "--speculative-eagle-topk", "8"}).status().message(),
+              HasSubstr("--speculative-eagle-topk needs --speculative-algorithm"));
+}
+
 TEST(ServeFlagsTest, AnSglangLaunchLineWorks) {
   const auto p = ParseServe({"--model-path",
                              "/m",
@@ -233,6 +248,9 @@ TEST(ServeFlagsTest, AnSglangLaunchLineWorks) {
   EXPECT_EQ(p->engine.speculation.tokens, 7);
   EXPECT_FALSE(p->engine.enable_prefix_caching);
   EXPECT_EQ(p->engine.max_model_len, 4096);
+  EXPECT_THAT(p->notes, Contains(StartsWith("--speculative-eagle-topk has no effect here: dspark "
+                                            "drafts chains")));
+  EXPECT_EQ(p->engine.speculation.config_json, "{}");
   const auto own = ParseServe({"/m", "--speculative-algorithm", "DSPARK"});
   ASSERT_TRUE(own.ok());
   EXPECT_EQ(own->engine.speculation.model, "/m");
@@ -278,8 +296,8 @@ TEST(ServeFlagsTest, BadCommandLinesSayWhatIsWrong) {
       {{"--kv-cache-memory-bytes", "1Q"}, "--kv-cache-memory-bytes is 1Q"},
       {{"--kv-cache-memory-bytes", "99999999999999T"},
        "--kv-cache-memory-bytes is 99999999999999T"},
-      {{"--spec-method", "eagle3"},
-       "--spec-method eagle3 is not in this version, which has auto, none, ngram, dspark"},
+      {{"--spec-method", "medusa"},
+       "--spec-method medusa is not in this version, which has auto, none, ngram, dspark"},
       {{"--spec-method", "guess"},
        "--spec-method is guess, expected one of auto, none, ngram, dspark"},
       {{"--spec-tokens", "0"}, "--spec-tokens is 0"},

@@ -47,7 +47,10 @@ void PrintDecoder(const DecoderConfig& c) {
   Line("layers", "{}, hidden {}, MLP {}", c.num_layers, c.hidden_size, c.intermediate_size);
   Line("attention", "{} heads and {} KV heads of {}", c.num_heads, c.num_kv_heads, c.head_dim);
   Line("vocabulary", "{}, {} head", c.vocab_size, c.tie_embeddings ? "tied" : "own");
-  Line("positions", "{}, rope theta {}", c.max_positions, c.rope_theta);
+  const std::string scaling = c.rope_scaling.factor == 1
+                                  ? ""
+                                  : fmt::format(", llama3 scaling by {}", c.rope_scaling.factor);
+  Line("positions", "{}, rope theta {}{}", c.max_positions, c.rope_theta, scaling);
   const struct {
     const char* name;
     DType dtype;
@@ -66,10 +69,17 @@ void PrintDecoder(const DecoderConfig& c) {
 void PrintDrafter(const Json& config) {
   if (const auto it = config.find("block_size"); it != config.end())
     Line("draft block", "{} tokens", DumpJson(*it));
-  if (const auto it = config.find("target_layer_ids"); it != config.end())
+  const auto dflash = config.find("dflash_config");
+  const Json& drafting = dflash != config.end() && dflash->is_object() ? *dflash : config;
+  if (const auto it = drafting.find("target_layer_ids"); it != drafting.end())
     Line("features", "target layers {}", DumpJson(*it));
+  if (const auto it = config.find("aux_hidden_state_layer_ids"); it != config.end())
+    Line("features", "what enters target layers {}", DumpJson(*it));
   if (const auto it = config.find("markov_rank"); it != config.end())
-    Line("Markov head", "rank {}", DumpJson(*it));
+    Line("Markov head", "rank {}, {}", DumpJson(*it),
+         config.contains("markov_head_type") ? DumpJson(config["markov_head_type"]) : "vanilla");
+  if (const auto it = config.find("draft_vocab_size"); it != config.end())
+    Line("draft tokens", "{} of the vocabulary", DumpJson(*it));
 }
 
 void PrintTensors(const Safetensors& tensors, bool list) {

@@ -87,8 +87,32 @@ Status ReadVllmConfig(const FlagValues& values, const std::vector<std::string>& 
   return {};
 }
 
+// What only EAGLE's trees have a use for.
+Status ReadTreeFlags(const FlagValues& values, const std::string& method,
+                     std::vector<std::string>* notes, SpeculationOptions* spec) {
+  constexpr std::pair<const char*, const char*> kKeys[] = {
+      {"--speculative-eagle-topk", "topk"}, {"--speculative-num-steps", "num_steps"}};
+  Json config = Json::object();
+  for (const auto& [flag, key] : kKeys) {
+    if (!values.Has(flag)) continue;
+    int32_t value = 0;
+    FS_TRY(values.ReadInt(flag, 1, kMaxSpecTokens, &value));
+    if (method == "eagle" || method == "eagle3") {
+      config[key] = value;
+    } else {
+      notes->push_back(
+          fmt::format("{} has no effect here: {} drafts chains, whose length is the "
+                      "number of draft tokens",
+                      flag, method));
+    }
+  }
+  spec->config_json = DumpJson(config);
+  return {};
+}
+
 Status ReadSglangFlags(const FlagValues& values, const std::vector<std::string>& methods,
-                       const std::string& model, SpeculationOptions* spec) {
+                       const std::string& model, std::vector<std::string>* notes,
+                       SpeculationOptions* spec) {
   constexpr char kFlag[] = "--speculative-algorithm";
   std::string name = values.Text(kFlag);
   std::transform(name.begin(), name.end(), name.begin(),
@@ -105,7 +129,7 @@ Status ReadSglangFlags(const FlagValues& values, const std::vector<std::string>&
     FS_TRY(values.ReadInt("--speculative-num-draft-tokens", 2, kMaxSpecTokens + 1, &with_root));
     spec->tokens = with_root - 1;
   }
-  return {};
+  return ReadTreeFlags(values, name, notes, spec);
 }
 
 }  // namespace
@@ -139,6 +163,12 @@ std::vector<FlagSpec> SpeculationFlags(const std::vector<std::string>& spec_meth
        "0",
        "cut a draft before its first token less certain than this; 0: never",
        {}},
+      {"--spec-self-test",
+       FlagKind::kSwitch,
+       "",
+       "off",
+       "before the first request, measure what is accepted; without drafts if next to nothing",
+       {}},
       {"--spec-ballast-layers",
        kValue,
        "N[:WIDTH]",
@@ -155,7 +185,7 @@ std::vector<FlagSpec> SpeculationFlags(const std::vector<std::string>& spec_meth
        kValue,
        "NAME",
        "none",
-       "SGLang's spelling: DSPARK, NGRAM, NONE",
+       "SGLang's spelling: DSPARK, DFLASH, EAGLE, EAGLE3, NGRAM, NONE",
        {}},
       {"--speculative-draft-model-path",
        kValue,
@@ -172,11 +202,15 @@ std::vector<FlagSpec> SpeculationFlags(const std::vector<std::string>& spec_meth
       {"--speculative-num-steps",
        kValue,
        "N",
-       "",
-       "the number of draft tokens alone decides",
-       {},
-       FlagEffect::kNone},
-      {"--speculative-eagle-topk", kValue, "N", "", "drafts are chains", {}, FlagEffect::kNone},
+       "as trained",
+       "with --speculative-algorithm EAGLE or EAGLE3: levels of a draft",
+       {}},
+      {"--speculative-eagle-topk",
+       kValue,
+       "N",
+       "1",
+       "with --speculative-algorithm EAGLE or EAGLE3: children of a node; 1: drafts are chains",
+       {}},
       {"--spec-min-batch", kValue, "N", "1", "no drafts while fewer sequences decode", {}},
       {"--spec-min-output-tokens",
        kValue,
@@ -215,14 +249,15 @@ Result<SpeculationOptions> ReadSpeculationFlags(const FlagValues& values,
                     own ? "--spec-method, --spec-model or --spec-tokens" : "--speculative-config",
                     sglang ? "--speculative-algorithm" : "--speculative-config"));
   }
-  for (const char* flag : {"--speculative-draft-model-path", "--speculative-num-draft-tokens"}) {
+  for (const char* flag : {"--speculative-draft-model-path", "--speculative-num-draft-tokens",
+                           "--speculative-num-steps", "--speculative-eagle-topk"}) {
     if (values.Has(flag) && !sglang)
       return InvalidArgument(fmt::format("{} needs --speculative-algorithm", flag));
   }
   if (vllm) {
     FS_TRY(ReadVllmConfig(values, spec_methods, &spec));
   } else if (sglang) {
-    FS_TRY(ReadSglangFlags(values, spec_methods, model, &spec));
+    FS_TRY(ReadSglangFlags(values, spec_methods, model, notes, &spec));
   } else {
     FS_TRY(ReadOwnFlags(values, spec_methods, &spec));
   }
@@ -239,6 +274,7 @@ Result<SpeculationOptions> ReadSpeculationFlags(const FlagValues& values,
   FS_TRY(values.ReadText("--spec-k-by-load", &spec.k_by_load));
   FS_TRY(DraftRules::Make(spec).status());
   FS_TRY(values.ReadDouble("--spec-confidence-threshold", 0, 1, &spec.confidence_threshold));
+  FS_TRY(values.ReadSwitch("--spec-self-test", &spec.self_test));
   FS_TRY(ReadBallast(values, "--spec-ballast-layers", &spec.ballast_layers, &spec.ballast_width));
   return spec;
 }

@@ -140,7 +140,8 @@ Status ProposeDrafts(Exec& exec, const StepPlan& plan, const KvView& kv, Workspa
                                                                : NoisePurpose::kDraftGumbel,
                        .max_depth = planned.max_depth > 0
                                         ? std::min(planned.max_depth, planned.max_draft)
-                                        : planned.max_draft});
+                                        : planned.max_draft,
+                       .tenant = &s.tenant});
     of_query.push_back(i);
   }
   if (queries.empty()) return {};

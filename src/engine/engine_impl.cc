@@ -259,7 +259,9 @@ bool EngineImpl::Observe(const StepPlan& plan) {
                     .first_position = planned.first_position,
                     .count = static_cast<int32_t>(new_lengths_[i] - planned.first_position),
                     .feature_row = batch_.first_row[i],
-                    .tokens = planned.sequence->tokens});
+                    .tokens = planned.sequence->tokens,
+                    .tenant = &planned.sequence->tenant,
+                    .prompt_length = planned.sequence->prompt_length});
   }
   draft_workspace_.Reset();
   const Status status =

@@ -9,7 +9,9 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "engine/check_options.h"
+#include "engine/drafter_self_test.h"
 #include "engine/engine_impl.h"
+#include "engine/same_tokens.h"
 #include "model/architectures.h"
 #include "model/config.h"
 #include "sampling/params.h"
@@ -89,6 +91,62 @@ Result<SamplingParams> DefaultSampling(const EngineOptions& options, int32_t voc
       fmt::format("{}/generation_config.json: {}", options.model, status.message()));
 }
 
+// The drafter that the options name, and a cache for it and the model. `length_was_given` as above.
+Status AddDrafterAndCache(bool length_was_given, const Progress& report, EngineParts* parts) {
+  report("drafter", 0);
+  EngineOptions& options = parts->options;
+  const DType kv_dtype = KvDtype(options.kv_cache_dtype);
+  CacheLayout layout{parts->model->CacheGroups(kv_dtype)};
+  FS_ASSIGN(Json config, ParseJson(options.speculation.config_json, "speculative config"));
+  const DrafterContext context{.exec = *parts->exec,
+                               .target = *parts->model,
+                               .first_group = static_cast<int32_t>(layout.groups.size()),
+                               .max_slots = options.max_num_seqs,
+                               .max_model_len = options.max_model_len,
+                               .options = options.speculation,
+                               .config = std::move(config)};
+  FS_ASSIGN(parts->drafter, MakeDrafter(context));
+  options.speculation.method = parts->drafter->info().name;
+  if (const std::string& own = parts->drafter->info().tokenizer; !own.empty()) {
+    FS_TRY(CheckSameTokens(*parts->tokenizer, own));
+  }
+  std::ranges::move(parts->drafter->CacheGroups(kv_dtype), std::back_inserter(layout.groups));
+  report("cache", 0);
+  FS_ASSIGN(const int32_t num_blocks, SizeCache(layout, length_was_given, &options));
+  parts->cache = std::make_unique<KvCache>(
+      layout, KvCache::Options{.block_size = options.block_size,
+                               .num_blocks = num_blocks,
+                               .max_slots = options.max_num_seqs,
+                               .prefix_caching = options.enable_prefix_caching});
+  parts->summary.draft_weight_bytes = parts->drafter->info().weight_bytes;
+  parts->summary.kv_bytes_per_token = layout.BytesPerPosition();
+  parts->summary.num_kv_blocks = num_blocks;
+  return {};
+}
+
+// Whether the drafter is worth speculating with; says what it found.
+Result<bool> PassesSelfTest(const EngineParts& parts) {
+  Workspace model_workspace, draft_workspace;
+  FS_ASSIGN(const SelfTestResult result,
+            TestDrafter({.exec = *parts.exec,
+                         .model = *parts.model,
+                         .drafter = *parts.drafter,
+                         .cache = *parts.cache,
+                         .model_workspace = model_workspace,
+                         .draft_workspace = draft_workspace,
+                         .clock = Clock::Real()},
+                        parts.options, SelfTestPrompts(*parts.tokenizer)));
+  FS_LOG_INFO(
+      "drafter self-test: {:.1f} % accepted at position 1, {:.1f} % at 2 behind it, {} tokens{}",
+      100 * result.Acceptance(0), 100 * result.Acceptance(1), result.generated,
+      result.out_of_time ? ", out of time" : "");
+  const std::string objection = result.Objection();
+  if (objection.empty()) return true;
+  FS_LOG_WARNING("{} does not fit {}, so nothing is speculated: {}",
+                 parts.options.speculation.model, parts.options.model, objection);
+  return false;
+}
+
 std::string BaseName(const std::string& path) {
   std::filesystem::path p(path);
   if (p.filename().empty()) p = p.parent_path();
@@ -133,38 +191,23 @@ Result<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& requested,
 
   FS_ASSIGN(SamplingParams default_sampling, DefaultSampling(options, info.vocab_size));
 
-  report("drafter", 0);
-  const DType kv_dtype = KvDtype(options.kv_cache_dtype);
-  CacheLayout layout{parts.model->CacheGroups(kv_dtype)};
-  FS_ASSIGN(Json config, ParseJson(options.speculation.config_json, "speculative config"));
-  const DrafterContext context{.exec = *parts.exec,
-                               .target = *parts.model,
-                               .first_group = static_cast<int32_t>(layout.groups.size()),
-                               .max_slots = options.max_num_seqs,
-                               .max_model_len = options.max_model_len,
-                               .options = options.speculation,
-                               .config = std::move(config)};
-  FS_ASSIGN(parts.drafter, MakeDrafter(context));
-  options.speculation.method = parts.drafter->info().name;
-  std::ranges::move(parts.drafter->CacheGroups(kv_dtype), std::back_inserter(layout.groups));
-
-  report("cache", 0);
-  FS_ASSIGN(const int32_t num_blocks, SizeCache(layout, length_was_given, &options));
-  parts.cache = std::make_unique<KvCache>(
-      layout, KvCache::Options{.block_size = options.block_size,
-                               .num_blocks = num_blocks,
-                               .max_slots = options.max_num_seqs,
-                               .prefix_caching = options.enable_prefix_caching});
-  parts.summary = {.name = BaseName(options.model),
-                   .architecture = info.architecture,
-                   .vocab_size = info.vocab_size,
-                   .max_model_len = options.max_model_len,
-                   .weight_bytes = info.weight_bytes,
-                   .ballast_bytes = info.ballast_bytes,
-                   .draft_weight_bytes = parts.drafter->info().weight_bytes,
-                   .kv_bytes_per_token = layout.BytesPerPosition(),
-                   .num_kv_blocks = num_blocks,
-                   .default_sampling = std::move(default_sampling)};
+  FS_TRY(AddDrafterAndCache(length_was_given, report, &parts));
+  if (options.speculation.self_test && parts.drafter->info().weight_bytes > 0) {
+    report("drafter self-test", 0);
+    FS_ASSIGN(const bool passes, PassesSelfTest(parts));
+    if (!passes) {
+      options.speculation.method = "none";
+      options.kv_cache_memory_bytes = requested.kv_cache_memory_bytes;
+      FS_TRY(AddDrafterAndCache(length_was_given, report, &parts));
+    }
+  }
+  parts.summary.name = BaseName(options.model);
+  parts.summary.architecture = info.architecture;
+  parts.summary.vocab_size = info.vocab_size;
+  parts.summary.max_model_len = options.max_model_len;
+  parts.summary.weight_bytes = info.weight_bytes;
+  parts.summary.ballast_bytes = info.ballast_bytes;
+  parts.summary.default_sampling = std::move(default_sampling);
 
   FS_ASSIGN(std::unique_ptr<EngineImpl> engine, MakeEngine(std::move(parts)));
   if (requested.warmup) {

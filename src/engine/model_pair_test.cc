@@ -16,7 +16,7 @@ namespace firesteel {
 namespace {
 
 const std::string kTarget = FIRESTEEL_SOURCE_DIR "/models/tiny/target";
-const std::string kDrafter = FIRESTEEL_SOURCE_DIR "/models/tiny/dspark";
+const std::string kTiny = FIRESTEEL_SOURCE_DIR "/models/tiny/";
 
 EngineOptions Options(const std::string& method) {
   EngineOptions options;
@@ -26,7 +26,8 @@ EngineOptions Options(const std::string& method) {
   options.max_num_batched_tokens = 64;
   options.threads = 1;
   options.speculation.method = method;
-  if (method == "dspark") options.speculation.model = kDrafter;
+  if (method == "dspark" || method == "medusa") options.speculation.model = kTiny + method;
+  if (method == "draft_model") options.speculation.model = kTiny + "llama";
   return options;
 }
 
@@ -92,7 +93,8 @@ TEST(ModelPair, SameIdsWithEveryMethodAndSetting) {
   constexpr Setting kSettings[] = {
       {0, 8, 64, 16, 1}, {1, 1, 16, 64, 1}, {3, 7, 16, 16, 2}, {5, 8, 200, 256, 1}};
   for (const std::string& method :
-       {std::string("none"), std::string("ngram"), std::string("dspark")}) {
+       {std::string("none"), std::string("ngram"), std::string("suffix"), std::string("dspark"),
+        std::string("medusa"), std::string("draft_model")}) {
     for (const Setting& s : kSettings) {
       SCOPED_TRACE(testing::Message() << method << " spec " << s.spec_tokens << " seqs " << s.seqs
                                       << " chunk " << s.chunk << " block " << s.block);
@@ -115,9 +117,35 @@ TEST(ModelPair, SameIdsWithEveryMethodAndSetting) {
   }
 }
 
+// Every format of block drafter: what it drafts decides about nothing but speed.
+TEST(ModelPair, SameIdsWithEveryBlockDrafter) {
+  EngineOptions plain_options = Options("none");
+  plain_options.max_num_seqs = 1;
+  const std::vector<std::vector<int32_t>> plain = Generate(LoadOrDie(plain_options).get(), false);
+  for (const char* drafter :
+       {"dspark_gated", "dspark_rnn", "dflash", "dflash_zlab", "dspark_speculators"}) {
+    for (const int32_t tokens : {0, 3}) {
+      SCOPED_TRACE(testing::Message() << drafter << " spec " << tokens);
+      EngineOptions options = Options("auto");
+      options.speculation.model = std::string(FIRESTEEL_SOURCE_DIR "/models/tiny/") + drafter;
+      options.speculation.tokens = tokens;
+      const std::unique_ptr<Engine> engine = LoadOrDie(options);
+      const std::string name = drafter;
+      EXPECT_EQ(engine->Summary().spec_method, name.substr(0, name.find('_')));
+      EXPECT_EQ(Generate(engine.get(), true), plain);
+      EXPECT_EQ(Generate(engine.get(), true), plain) << "warm";
+      const EngineStats stats = engine->Stats();
+      EXPECT_GT(stats.spec_verified, 0);
+      EXPECT_TRUE(CheckCounters(stats).ok()) << CheckCounters(stats).message();
+    }
+  }
+}
+
 TEST(ModelPair, SameIdsUnderPreemption) {
   const std::vector<std::vector<int32_t>> plain = Generate(LoadOrDie(Options("none")).get(), false);
-  for (const std::string& method : {std::string("none"), std::string("dspark")}) {
+  for (const std::string& method :
+       {std::string("none"), std::string("suffix"), std::string("dspark"), std::string("medusa"),
+        std::string("draft_model")}) {
     EngineOptions options = Options(method);
     options.max_model_len = 100;
     // Seven blocks: enough for one request of full length, not for eight short ones.
@@ -127,6 +155,41 @@ TEST(ModelPair, SameIdsUnderPreemption) {
     EXPECT_EQ(engine->Summary().num_kv_blocks, 7);
     EXPECT_EQ(Generate(engine.get(), true), plain) << method;
     EXPECT_GT(engine->Stats().preemptions, 0);
+  }
+}
+
+// Medusa's chains, and trees of several sizes.
+TEST(ModelPair, SameIdsWithEveryTree) {
+  const std::vector<std::vector<int32_t>> plain = Generate(LoadOrDie(Options("none")).get(), false);
+  for (const char* choices : {R"("chain")", R"("mc_sim_7b_63")", "[[0],[1],[2],[1,0],[1,1]]"}) {
+    EngineOptions options = Options("medusa");
+    options.warmup = false;
+    options.speculation.config_json = std::string(R"({"medusa_choices":)") + choices + "}";
+    options.speculation.tokens = 20;
+    const std::unique_ptr<Engine> engine = LoadOrDie(options);
+    EXPECT_EQ(Generate(engine.get(), true), plain) << choices;
+    EXPECT_GT(engine->Stats().spec_verified, 0);
+  }
+}
+
+// A Llama target, and the Qwen3 one as its draft model; what it drafts itself is mostly right.
+TEST(ModelPair, ALlamaTarget) {
+  EngineOptions options = Options("none");
+  options.model = kTiny + "llama";
+  const std::unique_ptr<Engine> alone = LoadOrDie(options);
+  EXPECT_EQ(alone->Summary().architecture, "LlamaForCausalLM");
+  const std::vector<std::vector<int32_t>> plain = Generate(alone.get(), false);
+  for (const char* drafter : {"target", "llama"}) {
+    options.speculation.method = "draft_model";
+    options.speculation.model = kTiny + drafter;
+    options.speculation.tokens = 3;
+    const std::unique_ptr<Engine> engine = LoadOrDie(options);
+    EXPECT_EQ(Generate(engine.get(), true), plain) << drafter;
+    const EngineStats stats = engine->Stats();
+    // Coupled drafts of the same model are the target's tokens but for its penalties.
+    if (drafter == std::string("llama")) {
+      EXPECT_GT(stats.spec_accepted, stats.spec_verified / 2);
+    }
   }
 }
 

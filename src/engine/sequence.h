@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,8 @@ inline constexpr SequenceSlot kNoSlot = -1;
 struct Sequence {
   Sequence(Request request, EventSink event_sink, const Tokenizer* tokenizer,
            std::span<const int32_t> eos, uint64_t seed, VerifyRule verify_rule)
-      : sampling(std::move(request.sampling)),
+      : tenant(std::move(request.tenant)),
+        sampling(std::move(request.sampling)),
         sink(std::move(event_sink)),
         noise{seed, static_cast<uint32_t>(sampling.choice)},
         rule(verify_rule),
@@ -44,6 +46,7 @@ struct Sequence {
   int64_t Length() const { return static_cast<int64_t>(tokens.size()); }
 
   RequestId id = 0;  // also the order of arrival
+  std::string tenant;
   SamplingParams sampling;
   EventSink sink;
   NoiseKey noise;

@@ -20,7 +20,11 @@ class WarmupStep {
       parts.cache.Open(slot, {});
       opened_ = slot + 1;
       // A pool that cannot hold the step now cannot be asked for it later either.
-      if (!parts.cache.Reserve(slot, share)) break;
+      // Drafters with a cache write behind the anchor while they draft.
+      const int32_t drafts =
+          std::min(options.speculation.tokens, options.max_model_len - share - 1);
+      if (!parts.cache.Reserve(slot, share + 1 + drafts) && !parts.cache.Reserve(slot, share))
+        break;
       AddSequence(slot, share);
       rows -= share;
     }
@@ -58,7 +62,9 @@ class WarmupStep {
                            .count = rows.row_count,
                            .feature_row = rows.row_begin,
                            .tokens = tokens});
-      const int32_t room = options_.max_model_len - rows.row_count - 2;
+      const auto room = static_cast<int32_t>(
+          std::min<int64_t>(options_.max_model_len - 1, parts_.cache.Capacity(rows.slot)) -
+          rows.row_count - 1);
       const int32_t most = std::min(options_.speculation.tokens, room);
       const int32_t levels = parts_.drafter.info().max_depth;  // 0: chains
       if (most > 0) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 
 #include "kernels/convert.h"
 #include "kernels/targets-inl.h"
@@ -71,15 +72,25 @@ void NormRopeHeads(float* HWY_RESTRICT row, int64_t cols, const float* HWY_RESTR
   }
 }
 
+// Exp is valid up to 104, and at 100 it already is infinite, so that silu is -0 there.
+Vec Silu(Vec x) {
+  const D d;
+  const Vec exp = hn::Exp(d, hn::Min(hn::Neg(x), hn::Set(d, 100.0f)));
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), exp));
+}
+
+void AddBiasedSiluRow(const float* HWY_RESTRICT y, const float* HWY_RESTRICT bias,
+                      float* HWY_RESTRICT x, int64_t n) {
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const Vec sum = hn::Add(LoadUpTo(y + i, n - i), LoadUpTo(bias + i, n - i));
+    StoreUpTo(hn::Add(LoadUpTo(x + i, n - i), Silu(sum)), x + i, n - i);
+  }
+}
+
 void SiluMulRow(const float* HWY_RESTRICT gate, const float* HWY_RESTRICT up,
                 float* HWY_RESTRICT out, int64_t n) {
-  const D d;
-  const Vec one = hn::Set(d, 1.0f);
   for (int64_t i = 0; i < n; i += kLanes) {
-    const Vec g = LoadUpTo(gate + i, n - i);
-    // Exp is valid up to 104, and at 100 it already is infinite, so that silu is -0 there.
-    const Vec exp = hn::Exp(d, hn::Min(hn::Neg(g), hn::Set(d, 100.0f)));
-    const Vec silu = hn::Div(g, hn::Add(one, exp));
+    const Vec silu = Silu(LoadUpTo(gate + i, n - i));
     StoreUpTo(hn::Mul(silu, LoadUpTo(up + i, n - i)), out + i, n - i);
   }
 }
@@ -91,6 +102,15 @@ HWY_AFTER_NAMESPACE();
 namespace firesteel {
 namespace {
 
+double Scaled(const RopeScaling& scaling, double frequency) {
+  if (scaling.factor == 1) return frequency;
+  const double turns = scaling.original_max_positions * frequency / (2 * std::numbers::pi);
+  const double kept = std::clamp(
+      (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor), 0.0,
+      1.0);
+  return kept * frequency + (1 - kept) * frequency / scaling.factor;
+}
+
 // Rows that make a share worth waking a thread for.
 int64_t Grain(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(cols, 1)); }
 
@@ -99,6 +119,7 @@ int64_t Grain(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64
 HWY_EXPORT(RmsNormRow);
 HWY_EXPORT(RopeHead);
 HWY_EXPORT(NormRopeHeads);
+HWY_EXPORT(AddBiasedSiluRow);
 HWY_EXPORT(SiluMulRow);
 
 void EmbedTokens(Exec& exec, std::span<const int32_t> tokens, const WeightView& table,
@@ -136,14 +157,15 @@ void HeadRmsNormInPlace(Exec& exec, Matrix<float> x, std::span<const float> w, f
   });
 }
 
-RopeTable::RopeTable(int32_t head_dim, double theta, int32_t max_positions)
+RopeTable::RopeTable(int32_t head_dim, double theta, int32_t max_positions,
+                     const RopeScaling& scaling)
     : head_dim_(head_dim),
       max_positions_(max_positions),
       table_(int64_t{max_positions} * head_dim) {
   FS_CHECK(head_dim % 2 == 0, "rope turns pairs, and a head of {} has none", head_dim);
   const int32_t half = head_dim / 2;
   for (int32_t i = 0; i < half; ++i) {
-    const double frequency = std::pow(theta, -2.0 * i / head_dim);
+    const double frequency = Scaled(scaling, std::pow(theta, -2.0 * i / head_dim));
     for (int64_t p = 0; p < max_positions; ++p) {
       const double angle = static_cast<double>(p) * frequency;
       table_.data()[p * head_dim + i] = static_cast<float>(std::cos(angle));
@@ -188,6 +210,14 @@ void NormRopeInPlace(Exec& exec, std::span<const HeadRows> parts, float eps,
               table.Sin(position), dim);
       }
     }
+  });
+}
+
+void AddBiasedSilu(Exec& exec, ConstMatrix y, std::span<const float> bias, Matrix<float> x) {
+  FS_DCHECK(y.cols == x.cols && y.rows == x.rows && x.cols == static_cast<int64_t>(bias.size()));
+  exec.pool.ParallelFor(x.rows, Grain(x.cols * 4), [&](int64_t begin, int64_t end, int) {
+    const auto add = HWY_DYNAMIC_DISPATCH(AddBiasedSiluRow);
+    for (int64_t r = begin; r < end; ++r) add(y.Row(r), bias.data(), x.Row(r), x.cols);
   });
 }
 

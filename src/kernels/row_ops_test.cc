@@ -87,6 +87,32 @@ TEST(RopeInPlace, MatchesReference) {
 }
 
 // The fused pass gives the bits of the two that it replaces, whatever goes with a row.
+// Llama 3.1's numbers: 8192 positions stretched eightfold. A pair turns 8192 f / 2 pi times within
+// them; at most once: f / 8; four times or more: f; between: linear in the turns.
+TEST(RopeTable, Llama3Scaling) {
+  constexpr int32_t kDim = 128;
+  const RopeScaling scaling{8, 1, 4, 8192};
+  const RopeTable plain(kDim, 500000, 2), scaled(kDim, 500000, 2, scaling);
+  int32_t kept = 0, slowed = 0;
+  for (int32_t i = 0; i < kDim / 2; ++i) {
+    const double f = std::pow(500000.0, -i / 64.0), turns = 8192 * f / (2 * M_PI);
+    double expected = f;
+    if (turns <= 1) {
+      expected = f / 8;
+      ++slowed;
+    } else if (turns < 4) {
+      expected = f / 8 + (f - f / 8) * (turns - 1) / 3;
+    } else {
+      ++kept;
+      EXPECT_EQ(scaled.Sin(1)[i], plain.Sin(1)[i]);
+    }
+    EXPECT_NEAR(scaled.Sin(1)[i], std::sin(expected), 1e-7) << i;
+    EXPECT_NEAR(scaled.Cos(1)[i], std::cos(expected), 1e-7) << i;
+  }
+  EXPECT_EQ(kept, 29);
+  EXPECT_EQ(slowed, 29);
+}
+
 TEST(NormRopeInPlace, EqualsNormThenRope) {
   ForEachTarget([&] {
     for (int32_t dim : {2, 6, 34, 64, 128}) {
@@ -131,6 +157,25 @@ TEST(SiluMul, MatchesReference) {
         for (int64_t c = 0; c < n; ++c) {
           const float want = expected.Row(r)[c];
           ASSERT_NEAR(out.Row(r)[c], want, 1e-6f * std::fabs(want) + 1e-20f);
+        }
+      }
+    }
+  });
+}
+
+TEST(AddBiasedSilu, MatchesItsFormula) {
+  ThreadPool pool(2);
+  Exec exec{pool};
+  ForEachTarget([&] {
+    for (int64_t n : OddSizes()) {
+      const TestMatrix y = TestMatrix::Random(3, n, 9), bias = TestMatrix::Random(1, n, 10);
+      TestMatrix x = TestMatrix::Random(3, n, 11, n + 3);
+      const TestMatrix before = TestMatrix::Random(3, n, 11, n + 3);
+      AddBiasedSilu(exec, y, {bias.Row(0), static_cast<size_t>(n)}, x);
+      for (int64_t r = 0; r < 3; ++r) {
+        for (int64_t c = 0; c < n; ++c) {
+          const double z = double{y.Row(r)[c]} + bias.Row(0)[c];
+          ASSERT_NEAR(x.Row(r)[c], before.Row(r)[c] + z / (1 + std::exp(-z)), 1e-6);
         }
       }
     }

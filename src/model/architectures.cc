@@ -11,7 +11,8 @@ namespace firesteel {
 namespace {
 
 constexpr ArchitectureEntry kArchitectures[] = {
-    {"Qwen3ForCausalLM", &MakeQwen3},
+    {"Qwen3ForCausalLM", &MakeDenseDecoder},
+    {"LlamaForCausalLM", &MakeDenseDecoder},
 };
 
 constexpr int32_t kMaxPositions = 1 << 22;

@@ -21,7 +21,7 @@ Result<PackFormats> FormatsOf(const LoadOptions& options);
 Status CheckStoredFormat(const LoadOptions& options, const std::string& directory,
                          const Safetensors& tensors);
 
-Result<std::unique_ptr<Model>> MakeQwen3(Exec& exec, const std::string& directory,
-                                         const Json& config, const LoadOptions& options);
+Result<std::unique_ptr<Model>> MakeDenseDecoder(Exec& exec, const std::string& directory,
+                                                const Json& config, const LoadOptions& options);
 
 }  // namespace firesteel

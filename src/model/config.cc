@@ -32,6 +32,8 @@ Result<int64_t> IntOr(const Json& config, const char* key, int64_t lo, int64_t h
   return RequireInt(config, key, lo, hi, where);
 }
 
+bool IsQwen3(const DecoderConfig& c) { return c.architecture.starts_with("Qwen3"); }
+
 // A flag that this engine computes for `wanted` only.
 Status RequireFlag(const Json& config, const char* key, bool wanted, const std::string& where) {
   FS_ASSIGN(const auto value, GetBool(config, key, where));
@@ -40,8 +42,29 @@ Status RequireFlag(const Json& config, const char* key, bool wanted, const std::
       fmt::format("{}: {} is {}, this engine computes {} only", where, key, *value, wanted));
 }
 
+Result<double> RequireNumber(const Json& object, const char* key, double lo, double hi,
+                             const std::string& where) {
+  FS_ASSIGN(const auto value, GetDouble(object, key, where));
+  if (value && *value >= lo && *value <= hi) return *value;
+  return InvalidArgument(fmt::format("{}.{} is {}, expected a number from {} to {}", where, key,
+                                     value ? fmt::to_string(*value) : "missing", lo, hi));
+}
+
+Result<RopeScaling> ParseLlama3Scaling(const Json& rope, const std::string& where) {
+  RopeScaling s;
+  FS_ASSIGN(s.factor, RequireNumber(rope, "factor", 1, 1e6, where));
+  FS_ASSIGN(s.low_freq_factor, RequireNumber(rope, "low_freq_factor", 1e-6, 1e6, where));
+  FS_ASSIGN(s.high_freq_factor, RequireNumber(rope, "high_freq_factor", 1e-6, 1e6, where));
+  FS_ASSIGN(s.original_max_positions,
+            RequireNumber(rope, "original_max_position_embeddings", 1, kMaxPositions, where));
+  if (s.low_freq_factor < s.high_freq_factor) return s;
+  return InvalidArgument(
+      fmt::format("{}.low_freq_factor is {}, expected less than high_freq_factor, {}", where,
+                  s.low_freq_factor, s.high_freq_factor));
+}
+
 // rope_theta stands at the top or, in newer files, within rope_parameters.
-Result<double> ParseRopeTheta(const Json& config, const std::string& where) {
+Status ParseRope(const Json& config, const std::string& where, DecoderConfig* c) {
   FS_ASSIGN(std::optional<double> theta, GetDouble(config, "rope_theta", where));
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!IsSet(config, key)) continue;
@@ -51,9 +74,11 @@ Result<double> ParseRopeTheta(const Json& config, const std::string& where) {
     }
     for (const char* type_key : {"rope_type", "type"}) {
       FS_ASSIGN(const auto type, GetString(rope, type_key, fmt::format("{}: {}", where, key)));
-      if (type.value_or("default") != "default") {
-        return Unsupported(fmt::format("{}: {}.{} is {}, this engine computes default only", where,
-                                       key, type_key, DumpJson(*type).substr(0, 42)));
+      if (type == "llama3") {
+        FS_ASSIGN(c->rope_scaling, ParseLlama3Scaling(rope, fmt::format("{}: {}", where, key)));
+      } else if (type.value_or("default") != "default") {
+        return Unsupported(fmt::format("{}: {}.{} is {}, this engine computes default and llama3",
+                                       where, key, type_key, DumpJson(*type).substr(0, 42)));
       }
     }
     FS_ASSIGN(const auto inner, GetDouble(rope, "rope_theta", fmt::format("{}: {}", where, key)));
@@ -64,6 +89,7 @@ Result<double> ParseRopeTheta(const Json& config, const std::string& where) {
           "{}: {}.partial_rotary_factor is {}, this engine computes 1 only", where, key, *factor));
     }
   }
+  if (!theta && !IsQwen3(*c)) theta = 10000;
   if (!theta)
     return InvalidArgument(
         fmt::format("{}: rope_theta is missing, expected a number above 1", where));
@@ -71,7 +97,8 @@ Result<double> ParseRopeTheta(const Json& config, const std::string& where) {
     return InvalidArgument(
         fmt::format("{}: rope_theta is {}, expected a finite number above 1", where, *theta));
   }
-  return *theta;
+  c->rope_theta = *theta;
+  return {};
 }
 
 // FP8 with a scale for each block of 128 x 128 is all that is read. Activations stay float32,
@@ -198,7 +225,8 @@ Result<DecoderConfig> ParseDecoderConfig(const Json& config, const std::string& 
     return InvalidArgument(fmt::format("{}: head_dim is {}, expected an even number from 2 to {}",
                                        where, c.head_dim, kMaxHeadDim));
   }
-  FS_ASSIGN(c.rope_theta, ParseRopeTheta(config, where));
+  c.qk_norms = IsQwen3(c);
+  FS_TRY(ParseRope(config, where, &c));
   FS_ASSIGN(const auto eps, GetDouble(config, "rms_norm_eps", where));
   if (eps && !(*eps >= 1e-12 && *eps <= 1)) {
     return InvalidArgument(fmt::format("{}: rms_norm_eps is {}, expected 1e-12 to 1", where, *eps));

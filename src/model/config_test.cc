@@ -53,6 +53,35 @@ TEST(DecoderConfig, AcceptsHarmlessVariants) {
   EXPECT_THAT(c->eos_ids, ElementsAre(5, 7));
 }
 
+TEST(DecoderConfig, Llama) {
+  Json config = TinyLlamaConfig();
+  config.erase("rope_theta");
+  config.erase("head_dim");
+  const Result<DecoderConfig> c = ParseDecoderConfig(config, "config.json");
+  ASSERT_TRUE(c.ok()) << c.status().message();
+  EXPECT_FALSE(c->qk_norms);
+  EXPECT_EQ(c->rope_theta, 10000);
+  EXPECT_EQ(c->head_dim, 16);
+  EXPECT_EQ(c->rope_scaling.factor, 8);
+  EXPECT_EQ(c->rope_scaling.low_freq_factor, 1);
+  EXPECT_EQ(c->rope_scaling.high_freq_factor, 4);
+  EXPECT_EQ(c->rope_scaling.original_max_positions, 64);
+  // As newer writers have it: all in one object.
+  Json rope = config["rope_scaling"];
+  rope["rope_theta"] = 500000;
+  config["rope_parameters"] = rope;
+  config.erase("rope_scaling");
+  const Result<DecoderConfig> newer = ParseDecoderConfig(config, "config.json");
+  ASSERT_TRUE(newer.ok()) << newer.status().message();
+  EXPECT_EQ(newer->rope_theta, 500000);
+  EXPECT_EQ(newer->rope_scaling.factor, 8);
+
+  const Result<DecoderConfig> qwen3 = ParseDecoderConfig(TinyQwen3Config(), "config.json");
+  ASSERT_TRUE(qwen3.ok());
+  EXPECT_TRUE(qwen3->qk_norms);
+  EXPECT_EQ(qwen3->rope_scaling.factor, 1);
+}
+
 struct Hostile {
   const char* name;
   const char* patch;  // merged into a good config; null deletes
@@ -118,6 +147,19 @@ std::vector<Hostile> HostileConfigs() {
        kUnknown,
        {"rope_scaling.rope_type is \"yarn\""}},
       {"RopeScalingList", R"({"rope_scaling":[4]})", kInvalid, {"rope_scaling is not an object"}},
+      {"Llama3WithoutFactor",
+       R"({"rope_scaling":{"rope_type":"llama3"}})",
+       kInvalid,
+       {"rope_scaling.factor is missing"}},
+      {"Llama3FactorBelowOne",
+       R"({"rope_scaling":{"rope_type":"llama3","factor":0.5}})",
+       kInvalid,
+       {"rope_scaling.factor is 0.5", "from 1 to"}},
+      {"Llama3Crossed",
+       R"({"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":4,)"
+       R"("high_freq_factor":4,"original_max_position_embeddings":8192}})",
+       kInvalid,
+       {"rope_scaling.low_freq_factor is 4, expected less than high_freq_factor, 4"}},
       {"RopePartial",
        R"({"rope_parameters":{"partial_rotary_factor":0.5}})",
        kUnknown,

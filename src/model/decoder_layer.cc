@@ -102,8 +102,10 @@ Result<DecoderLayer> LoadDecoderLayer(Exec& exec, WeightReader& reader, const st
   FS_ASSIGN(WeightSource k, reader.Take(attn + "k_proj.weight", kv_width, h));
   FS_ASSIGN(WeightSource v, reader.Take(attn + "v_proj.weight", kv_width, h));
   FS_ASSIGN(layer.qkv, reader.Pack(exec, std::vector{q, k, v}));
-  FS_ASSIGN(layer.q_norm, reader.TakeVector(attn + "q_norm.weight", d));
-  FS_ASSIGN(layer.k_norm, reader.TakeVector(attn + "k_norm.weight", d));
+  if (config.qk_norms) {
+    FS_ASSIGN(layer.q_norm, reader.TakeVector(attn + "q_norm.weight", d));
+    FS_ASSIGN(layer.k_norm, reader.TakeVector(attn + "k_norm.weight", d));
+  }
   FS_ASSIGN(WeightSource o, reader.Take(attn + "o_proj.weight", h, q_width));
   FS_ASSIGN(layer.o, reader.Pack(exec, std::vector{o}));
   FS_ASSIGN(layer.mlp_norm, reader.TakeVector(prefix + "post_attention_layernorm.weight", h));
@@ -113,6 +115,10 @@ Result<DecoderLayer> LoadDecoderLayer(Exec& exec, WeightReader& reader, const st
   FS_ASSIGN(WeightSource down, reader.Take(mlp + "down_proj.weight", h, f));
   FS_ASSIGN(layer.down, reader.Pack(exec, std::vector{down}));
   return layer;
+}
+
+RopeTable MakeRopeTable(const DecoderConfig& config, int32_t max_positions) {
+  return RopeTable(config.head_dim, config.rope_theta, max_positions, config.rope_scaling);
 }
 
 DecoderLayer MakeBallastLayer(Exec& exec, const DecoderConfig& config, int32_t width,
@@ -125,8 +131,10 @@ DecoderLayer MakeBallastLayer(Exec& exec, const DecoderConfig& config, int32_t w
   DecoderLayer layer;
   layer.attn_norm = Ones(h);
   layer.qkv = FillWeight(exec, q_width + 2 * kv_width, h, format, seed * 2, scale);
-  layer.q_norm = Ones(d);
-  layer.k_norm = Ones(d);
+  if (config.qk_norms) {
+    layer.q_norm = Ones(d);
+    layer.k_norm = Ones(d);
+  }
   layer.o = FillWeight(exec, h, q_width, format, 0, 0);
   layer.mlp_norm = Ones(h);
   layer.gate_up = FillWeight(exec, 2 * int64_t{width}, h, format, seed * 2 + 1, scale);
@@ -167,12 +175,21 @@ LayerActivations::LayerActivations(Workspace& workspace, int64_t rows, const Dec
   mlp = workspace.Floats(rows, mlp_width);
 }
 
+void NormAndRotate(Exec& exec, std::span<const HeadRows> parts, const DecoderConfig& config,
+                   std::span<const int32_t> positions, const RopeTable& rope) {
+  if (config.qk_norms) {
+    NormRopeInPlace(exec, parts, config.norm_eps, positions, rope);
+  } else {
+    for (const HeadRows& part : parts) RopeInPlace(exec, part.x, positions, rope);
+  }
+}
+
 void ProjectQkv(Exec& exec, const DecoderLayer& layer, const DecoderConfig& config,
                 const RopeTable& rope, std::span<const int32_t> positions, LayerActivations& a) {
   RmsNorm(exec, a.x, layer.attn_norm.span(), config.norm_eps, a.normed);
   MatMul(exec, a.normed, layer.qkv, a.qkv);
   const HeadRows heads[] = {{a.q, layer.q_norm.span()}, {a.k, layer.k_norm.span()}};
-  NormRopeInPlace(exec, heads, config.norm_eps, positions, rope);
+  NormAndRotate(exec, heads, config, positions, rope);
 }
 
 void Mlp(Exec& exec, const DecoderLayer& layer, const DecoderConfig& config, LayerActivations& a) {

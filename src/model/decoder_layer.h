@@ -1,5 +1,5 @@
-// The Qwen3 decoder layer: weights, and the parts of its forward that the target and drafters built
-// from it share.
+// The decoder layer of Qwen3 and Llama: weights, and the parts of its forward that the target and
+// drafters built from it share.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace firesteel {
 struct DecoderLayer {
   Buffer<float> attn_norm;  // input_layernorm [h]
   PackedWeight qkv;         // [(Hq + 2 Hkv) D, h]: q, k, v stacked
-  Buffer<float> q_norm;     // [D]
-  Buffer<float> k_norm;     // [D]
+  Buffer<float> q_norm;     // [D]; empty without norms per head
+  Buffer<float> k_norm;     // as q_norm
   PackedWeight o;           // [h, Hq D]
   Buffer<float> mlp_norm;   // post_attention_layernorm [h]
   PackedWeight gate_up;     // [2F, h]
@@ -34,6 +34,9 @@ struct DecoderLayer {
 // Tensors under `prefix` ("model.layers.3."), HF names.
 Result<DecoderLayer> LoadDecoderLayer(Exec& exec, WeightReader& reader, const std::string& prefix,
                                       const DecoderConfig& config);
+
+// cos and sin as the config wants them, for positions [0, max_positions).
+RopeTable MakeRopeTable(const DecoderConfig& config, int32_t max_positions);
 
 // A layer of the same shapes (MLP width `width`) whose output projections are zero and whose other
 // weights are arbitrary but fixed: it reads and computes like any other and adds exactly nothing.
@@ -61,6 +64,9 @@ struct LayerActivations {
   Matrix<float> mlp;       // [T, mlp_width]
 };
 
+// x [T, heads * D] in place: norm per head where there is one, then rotation.
+void NormAndRotate(Exec& exec, std::span<const HeadRows> parts, const DecoderConfig& config,
+                   std::span<const int32_t> positions, const RopeTable& rope);
 // a.q, a.k, a.v from a.x: norm, projections, norms per head, rotation.
 void ProjectQkv(Exec& exec, const DecoderLayer& layer, const DecoderConfig& config,
                 const RopeTable& rope, std::span<const int32_t> positions, LayerActivations& a);

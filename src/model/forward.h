@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "kv/view.h"
@@ -20,13 +21,16 @@ struct SequenceRows {
   int64_t first_position = 0;
 };
 
+// Among the feature layers: what the head reads, the last layer's output after the final norm.
+inline constexpr int32_t kAfterFinalNorm = std::numeric_limits<int32_t>::max();
+
 struct ForwardBatch {
   std::span<const int32_t> tokens;          // [T], each in [0, vocab)
   std::span<const int32_t> positions;       // [T]
   std::span<const SequenceRows> sequences;  // cover the T rows in order
   std::span<const int32_t> logit_rows;      // [L], rows whose logits are wanted, in that order
-  // Residual stream to capture: k = after decoder layer k (0-based), -1 = embedding output. In the
-  // order of the features.
+  // Residual stream to capture: k = after decoder layer k (0-based), -1 = embedding output,
+  // kAfterFinalNorm. In the order of the features.
   std::span<const int32_t> feature_layers;  // [m]
   // Rows whose keys and values go to a further slot as well: to a branch, whose rows attend to them
   // there. Every layer writes before it attends. Empty unless a draft is a tree.

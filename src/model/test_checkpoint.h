@@ -114,6 +114,18 @@ inline Json TinyQwen3Config() {
           {"eos_token_id", 1}};
 }
 
+// The same as Llama 3 has it: no norms per head, scaled rotation.
+inline Json TinyLlamaConfig() {
+  Json config = TinyQwen3Config();
+  config["architectures"] = {"LlamaForCausalLM"};
+  config["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", 8.0},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 64}};
+  return config;
+}
+
 // The layers' tensors of a config like the above under `prefix` ("model.layers.", "layers.").
 inline void AddRandomLayers(const Json& config, const std::string& prefix, DType dtype,
                             TestTensors* out) {
@@ -132,14 +144,17 @@ inline void AddRandomLayers(const Json& config, const std::string& prefix, DType
     add(p + "self_attn.k_proj.weight", {kv, h});
     add(p + "self_attn.v_proj.weight", {kv, h});
     add(p + "self_attn.o_proj.weight", {h, q});
-    add(p + "self_attn.q_norm.weight", {d}, 1);
-    add(p + "self_attn.k_norm.weight", {d}, 1);
+    if (config["architectures"][0].get<std::string>().starts_with("Qwen3")) {
+      add(p + "self_attn.q_norm.weight", {d}, 1);
+      add(p + "self_attn.k_norm.weight", {d}, 1);
+    }
     add(p + "mlp.gate_proj.weight", {f, h});
     add(p + "mlp.up_proj.weight", {f, h});
     add(p + "mlp.down_proj.weight", {h, f});
   }
 }
 
+// Of Qwen3 or Llama.
 inline TestTensors RandomQwen3(const Json& config, DType dtype) {
   TestTensors tensors;
   const int64_t v = config["vocab_size"], h = config["hidden_size"];

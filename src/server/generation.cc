@@ -61,7 +61,9 @@ Status ApiGeneration::Submit(size_t part) {
       self->OnEvent(part, std::move(event), now_ns);
     });
   };
-  Request request{.prompt = *parts_[part].output.prompt_ids, .sampling = SamplingOf(part)};
+  Request request{.prompt = *parts_[part].output.prompt_ids,
+                  .sampling = SamplingOf(part),
+                  .tenant = request_.tenant};
   FS_ASSIGN(parts_[part].id, context_.engine->Submit(std::move(request), std::move(sink)));
   parts_[part].submitted = true;
   ++open_;

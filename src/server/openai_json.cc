@@ -166,6 +166,7 @@ void ParseSampling(FieldReader& fields, const ModelLimits& limits, GenerationReq
   fields.Bool("include_stop_str_in_output", &sampling.include_stop_in_output);
   fields.Bool("skip_special_tokens", &sampling.skip_special_tokens);
   fields.Int("spec_tokens", -1, kMaxInt32, &sampling.spec_tokens);
+  fields.String("cache_salt", &out.cache_salt);
 }
 
 void ParseDelivery(FieldReader& fields, GenerationRequest& out) {

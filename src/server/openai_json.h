@@ -51,6 +51,9 @@ struct GenerationRequest {
   bool return_token_ids = false;
   bool tokens_as_ids = false;  // names of tokens in logprobs are "token_id:7"
   bool spec_metrics = false;
+
+  std::string cache_salt;  // sets a client's texts apart from those of others with the same key
+  std::string tenant;      // Request::tenant; the routes' to fill in
 };
 
 struct TokenizeRequest {

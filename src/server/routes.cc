@@ -37,6 +37,11 @@ bool HasKey(const HttpRequest& request, std::string_view key) {
          SameSecret(value.substr(kScheme.size()), key);
 }
 
+// Whoever sends another key or another salt is another tenant.
+std::string TenantOf(const HttpRequest& request, const std::string& salt) {
+  return std::string(request.Header("authorization")) + '\n' + salt;
+}
+
 // "org%2Fname", as clients send a name with a slash; what is not %XX stays as it is.
 std::string PercentDecoded(std::string_view text) {
   std::string decoded;
@@ -269,6 +274,7 @@ void Routes::Completions(const HttpRequest& request, std::shared_ptr<ResponseWri
     SendError(*writer, error);
     return;
   }
+  parsed.tenant = TenantOf(request, parsed.cache_salt);
   Generate(std::move(parsed), arrival_ns, std::move(writer));
 }
 
@@ -279,6 +285,7 @@ void Routes::ChatCompletions(const HttpRequest& request, std::shared_ptr<Respons
     SendError(*writer, error);
     return;
   }
+  parsed.tenant = TenantOf(request, parsed.cache_salt);
   Generate(std::move(parsed), arrival_ns, std::move(writer));
 }
 

@@ -341,6 +341,26 @@ TEST_F(ServerTest, ChecksTheKey) {
     EXPECT_EQ(Fetch(path).status, 200);
 }
 
+// Speculation keeps what it learns from a text for one tenant: same key, same salt.
+TEST_F(ServerTest, KeysAndSaltsMakeTenants) {
+  Serve({}, {});
+  const auto tenant_of = [&](const std::string& key, const std::string& salt) {
+    HttpCall call = Call(
+        "/v1/completions",
+        R"({"prompt": "a")" + (salt.empty() ? "" : R"(, "cache_salt": ")" + salt + "\"") + "}");
+    if (!key.empty()) call.headers.emplace_back("Authorization", "Bearer " + key);
+    EXPECT_EQ(Fetch(std::move(call)).status, 200);
+    return engine_->Requests().back().tenant;
+  };
+  const std::vector<std::string> tenants = {tenant_of("", ""), tenant_of("a", ""),
+                                            tenant_of("b", ""), tenant_of("a", "x"),
+                                            tenant_of("", "x")};
+  EXPECT_EQ(std::set<std::string>(tenants.begin(), tenants.end()).size(), tenants.size());
+  EXPECT_EQ(tenant_of("a", "x"), tenants[3]);
+  EXPECT_EQ(tenant_of("", ""), tenants[0]);
+  EXPECT_EQ(Fetch("/v1/completions", R"({"prompt": "a", "cache_salt": 7})").status, 400);
+}
+
 TEST_F(ServerTest, SaysThatThereIsNoChatTemplate) {
   Listen();
   SetEngine({}, "gpt2");

@@ -18,18 +18,22 @@ Result<bool> ReadAlwaysGreedy(const Json& config) {
 }
 
 int32_t DrawDraftToken(const DraftQuery& query, std::span<const float> logits, bool always_greedy,
-                       Draft* draft) {
+                       Draft* draft, std::span<const int32_t> target_ids) {
   const auto anchor = static_cast<int64_t>(query.tokens.size()) - 1;
   const auto k = static_cast<int32_t>(draft->tokens.size());
   int32_t token = 0;
   if (always_greedy || IsGreedy(*query.sampling)) {
     token = ArgMax(logits);
+    if (!target_ids.empty()) token = target_ids[static_cast<size_t>(token)];
   } else {
     // Coupled drafts need the noise that the target will use there.
     const int64_t position =
         query.purpose == NoisePurpose::kDraftGumbel ? RoundPosition(anchor, k) : anchor + 1 + k;
-    draft->probs.push_back(MakeDistribution(logits, *query.sampling));
-    token = SampleWithNoise(draft->probs.back(), query.noise, position, query.purpose);
+    Distribution& q = draft->probs.emplace_back(MakeDistribution(logits, *query.sampling));
+    if (!target_ids.empty()) {
+      for (int32_t& id : q.ids) id = target_ids[static_cast<size_t>(id)];
+    }
+    token = SampleWithNoise(q, query.noise, position, query.purpose);
   }
   draft->tokens.push_back(token);
   return token;

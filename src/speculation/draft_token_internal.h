@@ -16,8 +16,9 @@ Result<bool> ReadAlwaysGreedy(const Json& config);
 
 // Appends the next token of `draft`, a chain behind the query's anchor, drawn from `logits` [V] as
 // the request samples, with the noise of the token's position; and its distribution unless the
-// token is the argmax. Returns the token.
+// token is the argmax. Returns the token. `target_ids`: of a reduced vocabulary, the target's id of
+// each logit, ascending; empty: logits are of the target's vocabulary.
 int32_t DrawDraftToken(const DraftQuery& query, std::span<const float> logits, bool always_greedy,
-                       Draft* draft);
+                       Draft* draft, std::span<const int32_t> target_ids = {});
 
 }  // namespace firesteel

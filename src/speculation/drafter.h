@@ -36,6 +36,10 @@ struct CommittedRows {
   int64_t feature_row = 0;
   // All committed tokens, the next anchor included: at least first_position + count.
   std::span<const int32_t> tokens;
+  // Whose text it is: what is learned from it may serve this tenant's requests alone. Null:
+  // nobody's, nothing may be kept of it.
+  const std::string* tenant = nullptr;
+  int32_t prompt_length = 0;  // of `tokens`
 };
 
 struct DraftQuery {
@@ -49,6 +53,7 @@ struct DraftQuery {
   // (kDraftGumbel).
   NoisePurpose purpose = NoisePurpose::kDraftGumbel;
   int32_t max_depth = 0;  // of a tree, >= 1 and <= max_tokens; max_tokens for a drafter of chains
+  const std::string* tenant = nullptr;  // as CommittedRows::tenant
 };
 
 // A chain or a tree for one query; may be empty.
@@ -75,6 +80,8 @@ struct DrafterInfo {
   int32_t max_depth = 0;                // of its trees; 0: chains alone, as long as max_tokens
   std::vector<int32_t> feature_layers;  // target layers to capture, ForwardBatch::feature_layers
   int64_t weight_bytes = 0;             // read by one draft pass, shared head included
+  // Checkpoint whose tokens must be the target's; "": it has none of its own.
+  std::string tokenizer = "";
 };
 
 class Drafter {

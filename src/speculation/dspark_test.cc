@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "speculation/dspark_test_support.h"
+#include "speculation/block_drafter_test_support.h"
 
 namespace firesteel {
 namespace {

@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "speculation/dspark_test_support.h"
+#include "speculation/block_drafter_test_support.h"
 
 namespace firesteel {
 namespace {
@@ -98,18 +98,51 @@ TEST_F(DsparkTest, BadCheckpoints) {
       {[](C c, T) { (*c)["target_layer_ids"] = 3; }, kInvalid, {"target_layer_ids is 3"}},
       {[](C c, T) { c->erase("target_layer_ids"); }, kInvalid, {"target_layer_ids"}},
       {[](C c, T) { (*c)["markov_rank"] = -8; }, kInvalid, {"markov_rank is -8"}},
-      {[](C c, T) { (*c)["markov_head_type"] = "gated"; },
+      {[](C c, T) { (*c)["markov_head_type"] = "lstm"; },
        kUnknown,
-       {"markov_head_type is \"gated\"", "vanilla"}},
-      {[](C c, T) { (*c)["markov_head_type"] = "rnn"; }, kUnknown, {"markov_head_type is \"rnn\""}},
+       {"markov_head_type is \"lstm\"", "vanilla, gated or rnn"}},
+      {[](C c, T) { (*c)["markov_head_type"] = "gated"; },
+       kCorrupt,
+       {"markov_head.gate_proj.weight is missing"}},
+      {[](C c, T) { (*c)["markov_head_type"] = "rnn"; },
+       kCorrupt,
+       {"markov_head.joint_proj.weight is missing"}},
+      {[](C c, T t) {
+         (*c)["markov_head_type"] = "rnn";
+         (*t)["markov_head.joint_proj.weight"] = RandomTensor("x", {24, 72}, DType::kBF16, 1);
+       },
+       kCorrupt,
+       {"markov_head.joint_proj.weight is [24, 72], config wants [24, 80]"}},
       {[](C c, T) { (*c)["markov_rank"] = 0; },
        kInvalid,
        {"confidence_head_with_markov", "markov_rank is 0"}},
       {[](C c, T) {
          (*c)["layer_types"] = {"full_attention", "sliding_attention"};
        },
+       kInvalid,
+       {"sliding_window is missing"}},
+      {[](C c, T) {
+         (*c)["layer_types"] = {"full_attention", "sliding_attention"};
+         (*c)["sliding_window"] = 0;
+       },
+       kInvalid,
+       {"sliding_window is 0"}},
+      {[](C c, T) {
+         (*c)["layer_types"] = {"full_attention", "sliding_attention"};
+         (*c)["sliding_window"] = 64;
+         (*c)["use_sliding_window"] = false;
+       },
+       kInvalid,
+       {"sliding_attention", "use_sliding_window is false"}},
+      {[](C c, T) {
+         (*c)["layer_types"] = {"full_attention", "linear_attention"};
+       },
        kUnknown,
-       {"sliding_attention"}},
+       {"layer_types holds \"linear_attention\""}},
+      {[](C c, T) { (*c)["layer_types"] = {"full_attention"}; },
+       kInvalid,
+       {"layer_types is [\"full_attention\"], expected a list of 2 names"}},
+      {[](C c, T) { (*c)["use_sliding_window"] = true; }, kUnknown, {"use_sliding_window"}},
       {[](C, T t) { t->erase("fc.weight"); }, kCorrupt, {"tensor fc.weight is missing"}},
       {[](C, T t) {
          (*t)["fc.weight"] = RandomTensor("x", {64, 128}, DType::kBF16, 1);

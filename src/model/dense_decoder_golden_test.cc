@@ -23,9 +23,9 @@ double ErrorInTolerances(std::span<const float> a, std::span<const float> b, int
   return error / (16 * FLT_EPSILON * std::sqrt(static_cast<double>(layers)) * norm);
 }
 
-class Qwen3Golden : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+class DenseDecoderGolden : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
-TEST_P(Qwen3Golden, LogitsFeaturesAndGreedyText) {
+TEST_P(DenseDecoderGolden, LogitsFeaturesAndGreedyText) {
   const auto& [directory, name] = GetParam();
   ThreadPool pool(2);
   Exec exec{pool};
@@ -73,9 +73,10 @@ TEST_P(Qwen3Golden, LogitsFeaturesAndGreedyText) {
   EXPECT_GT(worst, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Qwen3Golden,
+INSTANTIATE_TEST_SUITE_P(Models, DenseDecoderGolden,
                          ::testing::Values(std::pair("models/tiny/target", "tiny_target"),
                                            std::pair("models/tiny/target_sharded", "tiny_target"),
+                                           std::pair("models/tiny/llama", "tiny_llama"),
                                            std::pair("models/demo/target", "demo_target")),
                          [](const auto& info) {
                            std::string name = info.param.first;

@@ -1,9 +1,10 @@
-// A small random target and DSpark drafter, stepped by hand over one cache. Tests only.
+// A small random target and block drafter, stepped by hand over one cache. Tests only.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -13,7 +14,7 @@
 #include "kv/kv_cache.h"
 #include "model/architectures.h"
 #include "model/test_checkpoint.h"
-#include "speculation/dspark_internal.h"
+#include "speculation/block_drafter_internal.h"
 #include "speculation/make_internal.h"
 
 namespace firesteel {
@@ -53,9 +54,18 @@ inline TestTensors RandomDspark(const Json& config, DType dtype) {
   add("fc.weight", {h, m * h}, 0.2f);
   add("hidden_norm.weight", {h}, 0.2f, 1);
   add("norm.weight", {h}, 0.2f, 1);
+  const std::string kind = config.value("markov_head_type", "vanilla");
   if (r > 0) {
     add("markov_head.markov_w1.weight", {v, r}, 1);
     add("markov_head.markov_w2.weight", {v, r}, 2);
+  }
+  if (r > 0 && kind == "gated") {
+    add("markov_head.gate_proj.weight", {r, h + r}, 0.5f);
+    add("markov_head.gate_proj.bias", {r}, 0.5f);
+  }
+  if (r > 0 && kind == "rnn") {
+    add("markov_head.joint_proj.weight", {3 * r, 2 * r + h}, 0.5f);
+    add("markov_head.joint_proj.bias", {3 * r}, 0.5f);
   }
   if (config["enable_confidence_head"].get<bool>()) {
     const bool markov = config["confidence_head_with_markov"].get<bool>();
@@ -74,11 +84,12 @@ inline std::vector<int32_t> Tokens(int32_t count, int32_t seed) {
 // A target, a drafter, and their common cache, stepped by hand.
 class Pair {
  public:
-  Pair(Exec& exec, const Model& target, DrafterContext context, DsparkFaults faults = {},
+  Pair(Exec& exec, const Model& target, DrafterContext context, BlockDrafterFaults faults = {},
        DType kv_dtype = DType::kF32)
       : exec_(exec), target_(target) {
     probe_.faults = faults;
-    Result<std::unique_ptr<Drafter>> made = MakeDsparkWithProbe(context, &probe_);
+    Result<std::unique_ptr<Drafter>> made =
+        MakeBlockDrafter(context, context.options.method, &probe_);
     FS_CHECK(made.ok(), "{}", made.status().message());
     drafter_ = *std::move(made);
     CacheLayout layout{target.CacheGroups(kv_dtype)};
@@ -131,15 +142,37 @@ class Pair {
   }
   Draft Propose(const DraftQuery& query) { return Propose(std::vector{query})[0]; }
 
+  // What the drafter keeps of positions [0, count), FS_CHECKed to be float32: element by element.
+  std::vector<float> CachedRows(SequenceSlot slot, int64_t count) const {
+    std::vector<float> rows;
+    const CacheGroup group = drafter_->CacheGroups(DType::kF32)[0];
+    for (int32_t l = 0; l < group.num_layers; ++l) {
+      for (int32_t which = 0; which < 2; ++which) {
+        const PagedPlane plane = cache_->Plane(1, l, which);
+        FS_CHECK(plane.format.dtype == DType::kF32);
+        for (int64_t p = 0; p < count; ++p) {
+          const std::byte* tile = plane.Tile(cache_->Table(slot, 1), p);
+          for (int32_t head = 0; head < plane.format.heads; ++head) {
+            for (int32_t d = 0; d < plane.format.head_dim; ++d) {
+              std::memcpy(&rows.emplace_back(),
+                          tile + plane.format.ElementOffset(head, p % kAttentionTile, d), 4);
+            }
+          }
+        }
+      }
+    }
+    return rows;
+  }
+
   Drafter& drafter() { return *drafter_; }
-  const DsparkProbe& probe() const { return probe_; }
+  const BlockDrafterProbe& probe() const { return probe_; }
 
  private:
   static void Check(const Status& status) { FS_CHECK(status.ok(), "{}", status.message()); }
 
   Exec& exec_;
   const Model& target_;
-  DsparkProbe probe_;
+  BlockDrafterProbe probe_;
   std::unique_ptr<Drafter> drafter_;
   std::unique_ptr<KvCache> cache_;
   Workspace target_workspace_, workspace_;
@@ -169,19 +202,35 @@ inline bool SameDraft(const Draft& a, const Draft& b) {
   return true;
 }
 
-class DsparkTest : public ::testing::Test {
+class BlockDrafterTest : public ::testing::Test {
  protected:
-  DsparkTest() {
+  BlockDrafterTest() {
     WriteCheckpoint(target_dir_, TinyQwen3Config(), RandomQwen3(TinyQwen3Config(), DType::kBF16));
-    WriteCheckpoint(dir_, TinyDsparkConfig(), RandomDspark(TinyDsparkConfig(), DType::kBF16));
     Result<std::unique_ptr<Model>> target = LoadModel(exec_, target_dir_.path(), {});
     FS_CHECK(target.ok(), "{}", target.status().message());
     target_ = *std::move(target);
   }
 
-  DrafterContext Context(const std::string& directory, const char* config = "{}") {
-    SpeculationOptions options{.method = "dspark", .model = directory};
+  DrafterContext Context(const std::string& method, const std::string& directory,
+                         const char* config) {
+    SpeculationOptions options{.method = method, .model = directory};
     return {exec_, *target_, 1, kSlots, kMaxLen, options, *ParseJson(config, "config")};
+  }
+
+  TempDir target_dir_;
+  ThreadPool pool_{2};
+  Exec exec_{pool_};
+  std::unique_ptr<Model> target_;
+};
+
+class DsparkTest : public BlockDrafterTest {
+ protected:
+  DsparkTest() {
+    WriteCheckpoint(dir_, TinyDsparkConfig(), RandomDspark(TinyDsparkConfig(), DType::kBF16));
+  }
+
+  DrafterContext Context(const std::string& directory, const char* config = "{}") {
+    return BlockDrafterTest::Context("dspark", directory, config);
   }
   // What loading says when the random checkpoint is changed first.
   Status StatusOf(const std::function<void(Json*, TestTensors*)>& change) {
@@ -193,10 +242,7 @@ class DsparkTest : public ::testing::Test {
     return MakeDspark(Context(dir.path())).status();
   }
 
-  TempDir target_dir_, dir_;
-  ThreadPool pool_{2};
-  Exec exec_{pool_};
-  std::unique_ptr<Model> target_;
+  TempDir dir_;
 };
 
 }  // namespace firesteel

@@ -17,9 +17,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Qwen3Test : public ::testing::Test {
+class DenseDecoderTest : public ::testing::Test {
  protected:
-  Qwen3Test() {
+  DenseDecoderTest() {
     WriteCheckpoint(dir_, TinyQwen3Config(), RandomQwen3(TinyQwen3Config(), DType::kBF16));
   }
 
@@ -28,7 +28,7 @@ class Qwen3Test : public ::testing::Test {
   Exec exec_{pool_}, single_{one_};
 };
 
-TEST_F(Qwen3Test, Info) {
+TEST_F(DenseDecoderTest, Info) {
   const auto model = Load(exec_, dir_.path());
   const ModelInfo& info = model->info();
   EXPECT_EQ(info.architecture, "Qwen3ForCausalLM");
@@ -49,7 +49,7 @@ TEST_F(Qwen3Test, Info) {
 }
 
 // The same bits whatever the chunks, block size, threads; for every cache type.
-TEST_F(Qwen3Test, ChunksBlocksAndThreadsDoNotMatter) {
+TEST_F(DenseDecoderTest, ChunksBlocksAndThreadsDoNotMatter) {
   const auto model = Load(exec_, dir_.path());
   const std::vector<int32_t> tokens = Tokens(83, 1);
   for (const DType kv : {DType::kF32, DType::kBF16, DType::kF8E4M3}) {
@@ -70,7 +70,7 @@ TEST_F(Qwen3Test, ChunksBlocksAndThreadsDoNotMatter) {
 
 // The linear layers of a checkpoint as FP8 with scales in blocks, and the same numbers in float32:
 // the sums differ by where the scales are multiplied in.
-TEST_F(Qwen3Test, ReadsFp8Checkpoints) {
+TEST_F(DenseDecoderTest, ReadsFp8Checkpoints) {
   Json config = TinyQwen3Config();
   config["intermediate_size"] = 160;
   TestTensors narrow = RandomQwen3(config, DType::kF32), wide = narrow;
@@ -117,7 +117,7 @@ TEST_F(Qwen3Test, ReadsFp8Checkpoints) {
 }
 
 // A prefill chunk, a verify run and a decode row in one batch have the bits that each has alone.
-TEST_F(Qwen3Test, NeighboursDoNotMatter) {
+TEST_F(DenseDecoderTest, NeighboursDoNotMatter) {
   const auto model = Load(exec_, dir_.path());
   const std::vector<int32_t> a = Tokens(40, 1), b = Tokens(29, 2), c = Tokens(18, 3);
   std::vector<Row> alone[3];
@@ -142,7 +142,7 @@ TEST_F(Qwen3Test, NeighboursDoNotMatter) {
 }
 
 // A rejected draft leaves rows behind; what overwrites them must see none of it.
-TEST_F(Qwen3Test, StaleRowsAreOverwritten) {
+TEST_F(DenseDecoderTest, StaleRowsAreOverwritten) {
   const auto model = Load(exec_, dir_.path());
   const std::vector<int32_t> tokens = Tokens(30, 1), wrong = Tokens(8, 9);
   Runner clean(exec_, *model), dirty(exec_, *model);
@@ -153,7 +153,7 @@ TEST_F(Qwen3Test, StaleRowsAreOverwritten) {
   for (size_t t = 0; t < rows.size(); ++t) EXPECT_TRUE(rows[t] == expected[20 + t]) << t;
 }
 
-TEST_F(Qwen3Test, BallastChangesNothing) {
+TEST_F(DenseDecoderTest, BallastChangesNothing) {
   const auto plain = Load(exec_, dir_.path());
   const auto heavy = Load(exec_, dir_.path(), {.ballast_layers = 3});
   const auto wide = Load(exec_, dir_.path(), {.ballast_layers = 2, .ballast_width = 1000});
@@ -172,7 +172,7 @@ TEST_F(Qwen3Test, BallastChangesNothing) {
   EXPECT_TRUE(c.RunChunked(0, tokens, 5) == expected);
 }
 
-TEST_F(Qwen3Test, FeaturesInTheOrderAsked) {
+TEST_F(DenseDecoderTest, FeaturesInTheOrderAsked) {
   const auto model = Load(exec_, dir_.path());
   const std::vector<int32_t> tokens = Tokens(10, 5);
   Runner ordered(exec_, *model, DType::kF32, 16, {-1, 0, 1, 2, 3, 4, 5});
@@ -198,7 +198,7 @@ TEST_F(Qwen3Test, FeaturesInTheOrderAsked) {
 }
 
 // Logits of some rows are those rows of all logits.
-TEST_F(Qwen3Test, LogitsOfChosenRows) {
+TEST_F(DenseDecoderTest, LogitsOfChosenRows) {
   const auto model = Load(exec_, dir_.path());
   const std::vector<int32_t> tokens = Tokens(20, 6);
   Runner runner(exec_, *model);
@@ -223,7 +223,7 @@ TEST_F(Qwen3Test, LogitsOfChosenRows) {
 }
 
 // Widening is exact; rounding is not and shows.
-TEST_F(Qwen3Test, WeightDtypes) {
+TEST_F(DenseDecoderTest, WeightDtypes) {
   const std::vector<int32_t> tokens = Tokens(12, 7);
   const auto run = [&](const std::string& directory, const char* dtype) {
     const auto model = Load(exec_, directory, {.weight_dtype = dtype});
@@ -238,7 +238,7 @@ TEST_F(Qwen3Test, WeightDtypes) {
   EXPECT_TRUE(run(wide.path(), "float32") == run(wide.path(), "auto"));
 }
 
-TEST_F(Qwen3Test, QuantizedWeightsStayCloseAndSmall) {
+TEST_F(DenseDecoderTest, QuantizedWeightsStayCloseAndSmall) {
   const std::vector<int32_t> tokens = Tokens(30, 7);
   const auto stored = Load(exec_, dir_.path());
   Runner expected_runner(exec_, *stored);
@@ -281,7 +281,7 @@ TEST_F(Qwen3Test, QuantizedWeightsStayCloseAndSmall) {
   }
 }
 
-TEST_F(Qwen3Test, TheCacheGivesTheSameWeights) {
+TEST_F(DenseDecoderTest, TheCacheGivesTheSameWeights) {
   const std::vector<int32_t> tokens = Tokens(12, 7);
   const TempDir cache;
   const auto run = [&](const std::string& weight_cache) {
@@ -297,13 +297,13 @@ TEST_F(Qwen3Test, TheCacheGivesTheSameWeights) {
   EXPECT_EQ(std::distance(begin(files), end(files)), 6 * 4 + 1);
 }
 
-TEST_F(Qwen3Test, Fp8IsReadAndNotMade) {
+TEST_F(DenseDecoderTest, Fp8IsReadAndNotMade) {
   const Status status = LoadModel(exec_, dir_.path(), {.weight_dtype = "fp8"}).status();
   EXPECT_EQ(status.code(), StatusCode::kUnsupported);
   EXPECT_THAT(status.message(), HasSubstr("weight dtype is fp8, but no tensor is F8_E4M3"));
 }
 
-TEST_F(Qwen3Test, HeadTiedOrNot) {
+TEST_F(DenseDecoderTest, HeadTiedOrNot) {
   const std::vector<int32_t> tokens = Tokens(5, 8);
   const auto run = [&](const Json& config, const TestTensors& tensors) {
     const TempDir dir;
@@ -323,7 +323,7 @@ TEST_F(Qwen3Test, HeadTiedOrNot) {
   EXPECT_TRUE(run(TinyQwen3Config(), tensors) == tied_rows);  // stored though tied
 }
 
-TEST_F(Qwen3Test, BadCheckpoints) {
+TEST_F(DenseDecoderTest, BadCheckpoints) {
   const auto status_of = [&](const std::function<void(Json*, TestTensors*)>& change) {
     const TempDir dir;
     Json config = TinyQwen3Config();
@@ -371,7 +371,7 @@ TEST_F(Qwen3Test, BadCheckpoints) {
   EXPECT_TRUE(s.ok()) << s.message();
 }
 
-TEST_F(Qwen3Test, RefusesBatchesThatBreakTheContract) {
+TEST_F(DenseDecoderTest, RefusesBatchesThatBreakTheContract) {
   const auto model = Load(exec_, dir_.path(), {.max_positions = 64});
   KvCache cache({model->CacheGroups(DType::kF32)}, {.num_blocks = 4, .max_slots = 1});
   cache.Open(0, {});

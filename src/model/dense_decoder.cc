@@ -1,4 +1,5 @@
-// Qwen3 dense decoders ("Qwen3ForCausalLM").
+// Dense decoders: "Qwen3ForCausalLM" and "LlamaForCausalLM", which differ by the norms of q and k
+// (DecoderConfig::qk_norms) and by what their configs leave out.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ constexpr int32_t kGroup = 0;  // the target's groups come first in the layout
 // A draft may reach past the last position that anybody asks for.
 constexpr int32_t kRopeSlack = 256;
 
-class Qwen3 : public Model {
+class DenseDecoder : public Model {
  public:
   static Result<std::unique_ptr<Model>> Load(Exec& exec, const std::string& directory,
                                              const Json& config, const LoadOptions& options);
@@ -40,10 +41,15 @@ class Qwen3 : public Model {
   Status LoadHead(Exec& exec, WeightReader& reader);
   Status CheckBatch(const ForwardBatch& batch) const;
   struct CacheRows;
+  Matrix<float> FeatureColumns(size_t i, ForwardOutput& out) const {
+    return out.features.ColRange(static_cast<int64_t>(i) * config_.hidden_size,
+                                 config_.hidden_size);
+  }
   void Attention(Exec& exec, int32_t l, const ForwardBatch& batch, const CacheRows& rows,
                  const KvView& kv, LayerActivations& a) const;
   void Capture(Exec& exec, int32_t l, const ForwardBatch& batch, ConstMatrix x,
                ForwardOutput& out) const;
+  void CaptureFinal(Exec& exec, const ForwardBatch& batch, ConstMatrix x, ForwardOutput& out) const;
   void Logits(Exec& exec, const ForwardBatch& batch, Workspace& workspace, ConstMatrix x,
               ForwardOutput& out) const;
 
@@ -59,7 +65,7 @@ class Qwen3 : public Model {
 };
 
 // Where the rows of a batch lie in the cache: the same for every layer.
-struct Qwen3::CacheRows {
+struct DenseDecoder::CacheRows {
   CacheRows(const ForwardBatch& batch, const KvView& kv, Workspace& workspace)
       : append(workspace.Array<AppendRows>(
             static_cast<int64_t>(batch.sequences.size() + batch.shared.size()))),
@@ -84,8 +90,8 @@ struct Qwen3::CacheRows {
   std::span<AttentionRows> attend;
 };
 
-Status Qwen3::Forward(Exec& exec, const ForwardBatch& batch, const KvView& kv, Workspace& workspace,
-                      ForwardOutput& out) const {
+Status DenseDecoder::Forward(Exec& exec, const ForwardBatch& batch, const KvView& kv,
+                             Workspace& workspace, ForwardOutput& out) const {
   FS_TRY(CheckBatch(batch));
   const auto rows = static_cast<int64_t>(batch.tokens.size());
   LayerActivations a(
@@ -105,12 +111,13 @@ Status Qwen3::Forward(Exec& exec, const ForwardBatch& batch, const KvView& kv, W
   }
   for (const DecoderLayer& layer : ballast_)
     Ballast(exec, layer, config_, rope_, batch.positions, a);
+  CaptureFinal(exec, batch, a.x, out);
   Logits(exec, batch, workspace, a.x, out);
   return {};
 }
 
-void Qwen3::Attention(Exec& exec, int32_t l, const ForwardBatch& batch, const CacheRows& rows,
-                      const KvView& kv, LayerActivations& a) const {
+void DenseDecoder::Attention(Exec& exec, int32_t l, const ForwardBatch& batch,
+                             const CacheRows& rows, const KvView& kv, LayerActivations& a) const {
   const DecoderLayer& layer = layers_[static_cast<size_t>(l)];
   const PagedPlane keys = kv.Plane(kGroup, l, 0), values = kv.Plane(kGroup, l, 1);
   ProjectQkv(exec, layer, config_, rope_, batch.positions, a);
@@ -122,18 +129,23 @@ void Qwen3::Attention(Exec& exec, int32_t l, const ForwardBatch& batch, const Ca
 }
 
 // A layer may be asked for more than once; nothing happens for those that nobody asked for.
-void Qwen3::Capture(Exec& exec, int32_t l, const ForwardBatch& batch, ConstMatrix x,
-                    ForwardOutput& out) const {
+void DenseDecoder::Capture(Exec& exec, int32_t l, const ForwardBatch& batch, ConstMatrix x,
+                           ForwardOutput& out) const {
   for (size_t i = 0; i < batch.feature_layers.size(); ++i) {
-    if (batch.feature_layers[i] != l) continue;
-    CopyRows(
-        exec, x,
-        out.features.ColRange(static_cast<int64_t>(i) * config_.hidden_size, config_.hidden_size));
+    if (batch.feature_layers[i] == l) CopyRows(exec, x, FeatureColumns(i, out));
   }
 }
 
-void Qwen3::Logits(Exec& exec, const ForwardBatch& batch, Workspace& workspace, ConstMatrix x,
-                   ForwardOutput& out) const {
+void DenseDecoder::CaptureFinal(Exec& exec, const ForwardBatch& batch, ConstMatrix x,
+                                ForwardOutput& out) const {
+  for (size_t i = 0; i < batch.feature_layers.size(); ++i) {
+    if (batch.feature_layers[i] != kAfterFinalNorm) continue;
+    RmsNorm(exec, x, norm_.span(), config_.norm_eps, FeatureColumns(i, out));
+  }
+}
+
+void DenseDecoder::Logits(Exec& exec, const ForwardBatch& batch, Workspace& workspace,
+                          ConstMatrix x, ForwardOutput& out) const {
   const auto rows = static_cast<int64_t>(batch.logit_rows.size());
   const Matrix<float> last = workspace.Floats(rows, config_.hidden_size);
   out.logits = workspace.Floats(rows, config_.vocab_size);
@@ -142,7 +154,7 @@ void Qwen3::Logits(Exec& exec, const ForwardBatch& batch, Workspace& workspace, 
   MatMul(exec, last, lm_head_, out.logits);
 }
 
-Status Qwen3::CheckBatch(const ForwardBatch& batch) const {
+Status DenseDecoder::CheckBatch(const ForwardBatch& batch) const {
   const size_t rows = batch.tokens.size();
   if (batch.positions.size() != rows) {
     return Internal(
@@ -195,7 +207,7 @@ Status Qwen3::CheckBatch(const ForwardBatch& batch) const {
     }
   }
   for (const int32_t layer : batch.feature_layers) {
-    if (layer < -1 || layer >= config_.num_layers) {
+    if (layer != kAfterFinalNorm && (layer < -1 || layer >= config_.num_layers)) {
       return Internal(fmt::format("forward: features of layer {} are wanted, expected -1 to {}",
                                   layer, config_.num_layers - 1));
     }
@@ -203,7 +215,7 @@ Status Qwen3::CheckBatch(const ForwardBatch& batch) const {
   return {};
 }
 
-Status Qwen3::LoadHead(Exec& exec, WeightReader& reader) {
+Status DenseDecoder::LoadHead(Exec& exec, WeightReader& reader) {
   const std::string name = "lm_head.weight";
   if (!config_.tie_embeddings) {
     FS_ASSIGN(WeightSource head, reader.Take(name, config_.vocab_size, config_.hidden_size));
@@ -226,7 +238,7 @@ Status Qwen3::LoadHead(Exec& exec, WeightReader& reader) {
   return {};
 }
 
-Status Qwen3::LoadWeights(Exec& exec, WeightReader& reader) {
+Status DenseDecoder::LoadWeights(Exec& exec, WeightReader& reader) {
   FS_ASSIGN(embedding_,
             reader.TakeTable("model.embed_tokens.weight", config_.vocab_size, config_.hidden_size));
   for (int32_t l = 0; l < config_.num_layers; ++l) {
@@ -239,9 +251,9 @@ Status Qwen3::LoadWeights(Exec& exec, WeightReader& reader) {
   return reader.CheckAllTaken();
 }
 
-Result<std::unique_ptr<Model>> Qwen3::Load(Exec& exec, const std::string& directory,
-                                           const Json& config, const LoadOptions& options) {
-  auto model = std::make_unique<Qwen3>();
+Result<std::unique_ptr<Model>> DenseDecoder::Load(Exec& exec, const std::string& directory,
+                                                  const Json& config, const LoadOptions& options) {
+  auto model = std::make_unique<DenseDecoder>();
   FS_ASSIGN(model->config_, ParseDecoderConfig(config, directory + "/config.json"));
   FS_ASSIGN(const PackFormats formats, FormatsOf(options));
   FS_TRY(CheckBallast(options.ballast_layers, options.ballast_width));
@@ -263,7 +275,7 @@ Result<std::unique_ptr<Model>> Qwen3::Load(Exec& exec, const std::string& direct
   model->ballast_ = MakeBallast(exec, c, options.ballast_layers, options.ballast_width,
                                 model->layers_[0].qkv.format());
   const int32_t max_positions = options.max_positions > 0 ? options.max_positions : c.max_positions;
-  model->rope_ = RopeTable(c.head_dim, c.rope_theta, max_positions + kRopeSlack);
+  model->rope_ = MakeRopeTable(c, max_positions + kRopeSlack);
 
   ModelInfo& info = model->info_;
   info = {.architecture = c.architecture,
@@ -282,9 +294,9 @@ Result<std::unique_ptr<Model>> Qwen3::Load(Exec& exec, const std::string& direct
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> MakeQwen3(Exec& exec, const std::string& directory,
-                                         const Json& config, const LoadOptions& options) {
-  return Qwen3::Load(exec, directory, config, options);
+Result<std::unique_ptr<Model>> MakeDenseDecoder(Exec& exec, const std::string& directory,
+                                                const Json& config, const LoadOptions& options) {
+  return DenseDecoder::Load(exec, directory, config, options);
 }
 
 }  // namespace firesteel

@@ -1,0 +1,22 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/vocab_ops.h"
+#include "speculation/max_probability_internal.h"
+
+namespace firesteel {
+
+float MaxProbability(std::span<float> logits) {
+  const float max = logits[static_cast<size_t>(ArgMax(logits))];
+  if (!std::isfinite(max)) return 1;
+  ExpWeights(logits, max, 1, logits);
+  return static_cast<float>(1 / SumAtLeast(logits, 0));
+}
+
+void AddMaxProbability(std::span<float> logits, Draft* draft) {
+  draft->confidence.push_back(draft->probs.empty()
+                                  ? MaxProbability(logits)
+                                  : *std::ranges::max_element(draft->probs.back().probs));
+}
+
+}  // namespace firesteel
