@@ -57,9 +57,10 @@ struct Setting {
 std::vector<Setting> AllSettings() {
   std::vector<Setting> all;
   const std::vector<std::pair<std::string, int32_t>> methods = {
-      {"none", 0},   {"ngram", 1},  {"ngram", 3},      {"ngram", 5},  {"ngram", 7},
-      {"dspark", 1}, {"dspark", 3}, {"dspark", 5},     {"dspark", 7}, {"ngram", 0},
-      {"dspark", 0}, {"suffix", 5}, {"draft_model", 3}};
+      {"none", 0},   {"ngram", 1},  {"ngram", 3},       {"ngram", 5},  {"ngram", 7},
+      {"dspark", 1}, {"dspark", 3}, {"dspark", 5},      {"dspark", 7}, {"ngram", 0},
+      {"dspark", 0}, {"suffix", 5}, {"draft_model", 3}, {"dflash", 7}, {"dflash", 0},
+      {"eagle3", 5}, {"eagle3", 0}, {"medusa", 0},      {"medusa", 9}, {"eagle3_tree", 0}};
   for (const auto& [method, spec_tokens] : methods)
     for (int32_t concurrency : {1, 7, 16})
       for (int32_t chunk : {16, 64, 512})
@@ -76,7 +77,13 @@ EngineOptions OptionsFor(const Setting& setting, int64_t kv_bytes_per_token) {
   options.model = kModels + "target";
   options.speculation.method = setting.method;
   options.speculation.tokens = setting.spec_tokens;
-  if (setting.method == "dspark") options.speculation.model = kModels + "dspark";
+  if (setting.method == "eagle3_tree") {
+    options.speculation.method = "eagle3";
+    options.speculation.config_json = R"({"topk": 4, "num_steps": 4, "num_draft_tokens": 16})";
+  }
+  for (const char* method : {"dspark", "dflash", "eagle3", "medusa"}) {
+    if (options.speculation.method == method) options.speculation.model = kModels + method;
+  }
   // The target drafts for itself, so that almost all is accepted.
   if (setting.method == "draft_model") options.speculation.model = kModels + "target";
   options.max_num_seqs = setting.concurrency;

@@ -38,8 +38,12 @@ Status UseDemoModel(bool spec_given, EngineOptions* options) {
   FS_ASSIGN(options->model, FindBundledModel("demo/target"));
   SpeculationOptions& spec = options->speculation;
   if (!spec_given) spec.method = "dspark";
-  if ((spec.method == "dspark" || spec.method == "auto") && spec.model.empty()) {
-    FS_ASSIGN(spec.model, FindBundledModel("demo/dspark"));
+  if (!spec.model.empty()) return {};
+  if (spec.method == "auto") spec.method = "dspark";
+  // Those of the bundled drafters; the other methods need none.
+  for (const char* method : {"dspark", "dflash", "eagle3", "medusa"}) {
+    if (spec.method != method) continue;
+    FS_ASSIGN(spec.model, FindBundledModel(fmt::format("demo/{}", method)));
   }
   return {};
 }
