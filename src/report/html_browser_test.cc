@@ -75,7 +75,7 @@ class HtmlBrowserTest : public ::testing::Test {
   }
   // From the chart's element to the end of its picture.
   static std::string Picture(const std::string& dom, const std::string& id) {
-    const size_t begin = dom.find("<div class=\"chart\" id=\"" + id + "\"");
+    const size_t begin = dom.find("<div class=\"chart\" id=\"chart-" + id + "\"");
     if (begin == std::string::npos) return "";
     return dom.substr(begin, dom.find("</svg>", begin) - begin);
   }
@@ -118,7 +118,7 @@ TEST_F(HtmlBrowserTest, AFaultInAScriptWouldBeSeen) {
 
 TEST_F(HtmlBrowserTest, TablesSortByFullValueAndFilter) {
   const Seen seen = Open(RenderHtml(TestDocument(Language::kEnglish)), R"(
-    const table = document.querySelector('#core table');
+    const table = document.querySelector('#table-throughput table');
     const head = table.tHead.rows[0].cells;
     const first = () => table.tBodies[0].rows[0].cells[3].firstChild.textContent;
     const note = (name, value) => document.documentElement.setAttribute('data-test-' + name, value);
@@ -128,7 +128,7 @@ TEST_F(HtmlBrowserTest, TablesSortByFullValueAndFilter) {
     note('most', first() + ' ' + head[3].getAttribute('aria-sort'));
     head[5].querySelector('button').click();
     note('last', table.tBodies[0].lastElementChild.cells[5].textContent);
-    const filter = document.querySelector('#core').previousElementSibling;
+    const filter = document.querySelector('#table-throughput').previousElementSibling;
     filter.value = 'EAGLE3';
     filter.dispatchEvent(new Event('input'));
     note('shown', Array.from(table.tBodies[0].rows).filter((r) => !r.hidden).length);
@@ -145,7 +145,7 @@ TEST_F(HtmlBrowserTest, TablesSortByFullValueAndFilter) {
 TEST_F(HtmlBrowserTest, TooltipsNameTheRunAndKeepTextText) {
   const Seen seen = Open(RenderHtml(TestDocument(Language::kEnglish)), R"(
     for (const [id, series] of [['throughput', 1], ['hostile-chart', 0]]) {
-      const chart = echarts.getInstanceByDom(document.getElementById(id));
+      const chart = echarts.getInstanceByDom(document.getElementById('chart-' + id));
       chart.dispatchAction({type: 'showTip', seriesIndex: series, dataIndex: 0});
     }
     document.documentElement.setAttribute('data-test-images', document.images.length);

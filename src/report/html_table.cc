@@ -69,7 +69,7 @@ std::string HeatStyle(double value, double spread) {
 
 void HtmlWriter::Write(const Table& table, std::string* out) const {
   if (table.columns.empty()) return;
-  *out += fmt::format("<div class=\"table-wrap\" id=\"{}\"><table class=\"sortable\">\n",
+  *out += fmt::format("<div class=\"table-wrap\" id=\"table-{}\"><table class=\"sortable\">\n",
                       HtmlEscape(table.id));
   if (!table.title.empty()) *out += fmt::format("<caption>{}</caption>\n", HtmlEscape(table.title));
   *out += "<thead><tr>";
@@ -112,8 +112,9 @@ void HtmlWriter::WriteFigure(const Chart& chart, bool drawn, std::string* out) c
   if (!chart.note.empty())
     *out += fmt::format("<p class=\"caption\">{}</p>\n", HtmlEscape(chart.note));
   if (drawn) {
-    *out += fmt::format("<div class=\"chart\" id=\"{}\" role=\"img\" aria-label=\"{}\"></div>\n",
-                        HtmlEscape(chart.id), HtmlEscape(chart.title));
+    *out +=
+        fmt::format("<div class=\"chart\" id=\"chart-{}\" role=\"img\" aria-label=\"{}\"></div>\n",
+                    HtmlEscape(chart.id), HtmlEscape(chart.title));
   }
   if (heatmap)
     WriteHeatmap(chart, out);

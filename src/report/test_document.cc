@@ -172,7 +172,7 @@ Chart Heatmap() {
 }
 
 Table Core() {
-  Table table{.id = "core",
+  Table table{.id = "throughput",  // as its section and a chart
               .title = "All runs",
               .columns = {{.id = "scenario", .title = "Scenario"},
                           {.id = "concurrency", .title = "Concurrency", .numeric = true},
@@ -280,7 +280,7 @@ Document TestDocument(Language language) {
                   BulletList{{"36 runs, three repeats each, 200 requests a run",
                               "Output ids of all configurations are equal"}},
                   Banner{Severity::kWarning, "One run does not count: 3 of 4 requests failed."}}},
-      {.id = "throughput-section",
+      {.id = "throughput",
        .title = "Throughput and latency",
        .blocks = {Core(), Throughput(), Latency(), Pareto(), Heatmap()}},
       {.id = "speculation",

@@ -285,7 +285,7 @@
     svg.setAttribute('viewBox', '0 0 ' + entry.node.clientWidth + ' ' + entry.node.clientHeight);
   }
   for (const chart of data.charts) {
-    const node = document.getElementById(chart.id);
+    const node = document.getElementById('chart-' + chart.id);
     const instance = echarts.init(node, null, { renderer: 'svg' });
     instance.on('click', (event) => {
       const runs = event.data && event.data.point && event.data.point.runs;
