@@ -61,7 +61,7 @@ TEST(GridConfigTest, ReadsEveryKey) {
 TEST(GridConfigTest, TheBundledGridIsValid) {
   const auto config = ReadGridConfig(FIRESTEEL_SOURCE_DIR "/grids/demo.yaml");
   ASSERT_TRUE(config.ok()) << config.status().message();
-  ASSERT_EQ(config->configurations.size(), 3u);
+  ASSERT_EQ(config->configurations.size(), 5u);
   EXPECT_EQ(config->configurations[0].name, "none");
   ASSERT_EQ(config->scenarios.size(), 1u);
   ASSERT_EQ(config->scenarios[0].levels.size(), 3u);

@@ -198,7 +198,7 @@ TEST_F(DenseDecoderTest, FeaturesInTheOrderAsked) {
 }
 
 // Two branches behind a context, in one pass: each row is that of its own path, to the bit.
-TEST_F(Qwen3Test, RowsOfATreeAreThoseOfItsPaths) {
+TEST_F(DenseDecoderTest, RowsOfATreeAreThoseOfItsPaths) {
   const auto model = Load(exec_, dir_.path());
   const std::vector<int32_t> context = Tokens(21, 8), left = {5, 6, 7}, right = {5, 9, 10, 11};
   const auto path = [&](const std::vector<int32_t>& behind) {
