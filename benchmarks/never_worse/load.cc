@@ -1,16 +1,14 @@
 #include "never_worse/load.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 namespace firesteel {
 namespace {
-
-constexpr std::chrono::milliseconds kTick(2);
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -27,51 +25,48 @@ class ClosedLoop {
   ClosedLoop(Engine& engine, const Load& load) : engine_(engine), load_(load) {}
 
   Result<LoadResult> Run() {
-    Status status = Serve();
+    const double begin = Now();
+    const Status status = Serve();
     for (const RequestId id : ids_) engine_.Cancel(id);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return num_ended_ == ids_.size(); });
     if (!status.ok()) return status;
+    result_.seconds = last_token_ - begin;
+    result_.tokens = tokens_;
+    result_.tokens_per_second = static_cast<double>(tokens_) / result_.seconds;
     return std::move(result_);
   }
 
  private:
   Status Serve() {
-    for (int32_t i = 0; i < load_.concurrency; ++i) FS_TRY(Submit());
-    const double begin = Now() + load_.settle_seconds;
-    std::optional<int64_t> tokens_at_begin;
-    double began = 0;
-    while (true) {
+    for (int32_t i = 0; i < std::min(load_.concurrency, load_.num_requests); ++i) {
+      FS_TRY(Submit());
+    }
+    for (int32_t left = load_.num_requests; left > 0;) {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kTick, [&] { return !ended_.empty(); });
-      const double now = Now();
-      if (!tokens_at_begin && now >= begin) {
-        tokens_at_begin = tokens_;
-        began = now;
-      }
-      const int64_t tokens = tokens_;
+      changed_.wait(lock, [&] { return !ended_.empty(); });
       const std::vector<Ended> ended = std::exchange(ended_, {});
       lock.unlock();
       for (const Ended& e : ended) {
         FS_TRY(e.error);
-        if (tokens_at_begin && e.tokens > 1) {
+        --left;
+        last_token_ = std::max(last_token_, e.last);
+        if (e.tokens > 1) {
           result_.tpot_seconds.push_back((e.last - e.first) / static_cast<double>(e.tokens - 1));
         }
-        FS_TRY(Submit());
-      }
-      if (tokens_at_begin && now >= began + load_.seconds) {
-        result_.tokens_per_second = static_cast<double>(tokens - *tokens_at_begin) / (now - began);
-        return {};
+        if (std::ssize(ids_) < load_.num_requests) FS_TRY(Submit());
       }
     }
+    return {};
   }
 
   Status Submit() {
     Request request;
-    request.prompt = load_.prompt(static_cast<int64_t>(ids_.size()));
+    const auto index = std::ssize(ids_);
+    request.prompt = load_.prompt(index);
     request.sampling.temperature = 0;
     request.sampling.ignore_eos = true;
-    request.sampling.max_tokens = load_.max_tokens;
+    request.sampling.max_tokens = load_.max_tokens(index);
     request.sampling.spec_tokens = load_.spec_tokens;
     const auto of_request = std::make_shared<Ended>();
     FS_ASSIGN(const RequestId id,
@@ -95,6 +90,7 @@ class ClosedLoop {
   const Load& load_;
   std::vector<RequestId> ids_;
   LoadResult result_;
+  double last_token_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,5 +1,4 @@
-// A closed loop of clients against an engine in the same process: what it gives per second while
-// every client always has a request running.
+// A closed loop of clients against an engine in the same process.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +12,23 @@ namespace firesteel {
 
 struct Load {
   int32_t concurrency = 1;
-  int32_t max_tokens = 128;
-  int32_t spec_tokens = -1;   // SamplingParams::spec_tokens of every request
-  double settle_seconds = 1;  // before the window
-  double seconds = 10;        // of the window
-  // The i-th prompt, from 0 on. Called from one thread.
+  int32_t num_requests = 1;  // in all; the next is sent when one ends
+  int32_t spec_tokens = -1;  // SamplingParams::spec_tokens of every request
+  // The i-th prompt and how many tokens it is answered with. Called from one thread.
   std::function<std::vector<int32_t>(int64_t)> prompt;
+  std::function<int32_t(int64_t)> max_tokens;
 };
 
 struct LoadResult {
+  // All tokens over the time from the first request to the last token: each setting does the same
+  // work, prompts and the emptying end included.
   double tokens_per_second = 0;
-  // Of requests that ended within the window: (last token - first token) / (tokens - 1).
-  std::vector<double> tpot_seconds;
+  int64_t tokens = 0;
+  double seconds = 0;
+  std::vector<double> tpot_seconds;  // of each request: (last token - first token) / (tokens - 1)
 };
 
-// Greedy, end marks ignored. Requests that still run at the end are cancelled. A request that fails
-// is the error.
+// Greedy, end marks ignored. A request that fails is the error.
 Result<LoadResult> RunLoad(Engine& engine, const Load& load);
 
 }  // namespace firesteel

@@ -1,14 +1,15 @@
 // Is `--spec-tokens auto` ever behind a fixed number of draft tokens, or behind no speculation?
 //
 //   never_worse [--methods dspark,ngram] [--concurrency 1,4,16,64] [--prompts repetitive,corpus,
-//     random] [--seconds 10] [--repeats 3] [--most-repeats 9] [--output out/bench] [--steps]
+//     random] [--repeats 3] [--most-repeats 9] [--output out/bench] [--steps]
 //
 // The demo pair, with the target's ballast of grids/demo.yaml. A cell is a method, a kind of
-// prompts and a number of clients that always have a request running; its settings (off, 1, 3, 5,
-// 7, automatic) take turns in every repeat, each repeat with prompts of its own. A cell whose
-// interval holds the limit is repeated until it decides or --most-repeats is reached. --steps:
-// instead one run whose load goes 1, 64, 4 while prompts change kind. Writes never_worse.json and
-// .md.
+// prompts and a number of clients, each of which sends its next request when one is answered; its
+// settings (off, 1, 3, 5, 7, automatic) take turns in every repeat and do the same work, each
+// repeat with prompts of its own. A cell whose interval holds the limit is repeated until it
+// decides or
+// --most-repeats is reached. --steps: instead one run whose load goes 1, 64, 4 while prompts change
+// kind. Writes never_worse.json and .md.
 //
 // Automatic lengths know from elsewhere what steps cost (warm-up) and what drafts are worth (the
 // repeats before, with other prompts).
@@ -47,7 +48,6 @@ struct Arguments {
   std::vector<int32_t> concurrency = {1, 4, 16, 64};
   std::vector<std::string> kinds = {std::begin(Prompts::kKinds), std::end(Prompts::kKinds)};
   int32_t ballast_layers = 4, ballast_width = 49152;
-  double seconds = 10;
   int32_t repeats = 3, most_repeats = 9, threads = 0;
   bool steps = false;
   std::string output = "out/bench";
@@ -101,6 +101,25 @@ struct Cell {
   }
 };
 
+// Some five to twenty seconds without speculation on two cores.
+int32_t NumRequests(int32_t concurrency) {
+  return std::max(8, std::min(4 * concurrency, 16 + concurrency));
+}
+// 32 to 96 tokens, so that requests do not end in step.
+int32_t MaxTokens(int64_t index) { return static_cast<int32_t>(32 + index * 37 % 65); }
+
+Load MakeLoad(const Prompts& prompts, const std::string& kind, int32_t concurrency,
+              int32_t repeat) {
+  Load load;
+  load.concurrency = concurrency;
+  load.num_requests = NumRequests(concurrency);
+  load.prompt = [&prompts, kind, repeat](int64_t i) {
+    return prompts.Make(kind, repeat * 997 + i);
+  };
+  load.max_tokens = MaxTokens;
+  return load;
+}
+
 // 0: too few requests to say.
 double P95(std::vector<double> values) {
   if (values.size() < kFewestForP95) return 0;
@@ -117,11 +136,7 @@ Status RunCell(const Arguments& arguments, const Contestants& engines, const Pro
     }
     for (size_t turn = 0; turn <= Contestants::kAutomatic; ++turn) {
       const size_t setting = (turn + static_cast<size_t>(repeat)) % (Contestants::kAutomatic + 1);
-      Load load;
-      load.concurrency = cell->concurrency;
-      load.seconds = arguments.seconds;
-      load.settle_seconds = std::min(1.0, arguments.seconds / 4);
-      load.prompt = [&](int64_t i) { return prompts.Make(cell->kind, repeat * 997 + i); };
+      const Load load = MakeLoad(prompts, cell->kind, cell->concurrency, repeat);
       FS_ASSIGN(const LoadResult result, engines.Run(setting, load));
       cell->rates[setting].push_back(result.tokens_per_second);
       const bool automatic = setting == Contestants::kAutomatic;
@@ -230,24 +245,19 @@ Status Steps(const Arguments& arguments) {
     FS_ASSIGN(const Contestants engines, Contestants::Load(arguments, method));
     FS_ASSIGN(const Prompts prompts,
               Prompts::Load(engines.off->tokenizer(), arguments.prompts_file));
-    // Tokens of a run whose three phases last equally long, against plain decoding's in each.
+    // Tokens per second over the three phases.
     std::vector<Repeats> rates(Contestants::kAutomatic + 1);
     for (int32_t repeat = 0; repeat < arguments.repeats; ++repeat) {
       for (size_t turn = 0; turn < rates.size(); ++turn) {
         const size_t setting = (turn + static_cast<size_t>(repeat)) % rates.size();
-        double sum = 0;
+        double tokens = 0, seconds = 0;
         for (const auto& [concurrency, kind] : phases) {
-          Load load;
-          load.concurrency = concurrency;
-          load.seconds = arguments.seconds;
-          load.settle_seconds = 0;
-          load.prompt = [&, k = std::string(kind)](int64_t i) {
-            return prompts.Make(k, repeat * 997 + i);
-          };
+          const Load load = MakeLoad(prompts, kind, concurrency, repeat);
           FS_ASSIGN(const LoadResult result, engines.Run(setting, load));
-          sum += result.tokens_per_second * arguments.seconds;
+          tokens += static_cast<double>(result.tokens);
+          seconds += result.seconds;
         }
-        rates[setting].push_back(sum / (3 * arguments.seconds));
+        rates[setting].push_back(tokens / seconds);
       }
     }
     std::string line;
@@ -275,7 +285,6 @@ int main(int argc, char** argv) {
   app.add_option("--prompts", a.kinds)
       ->delimiter(',')
       ->check(CLI::IsMember({"repetitive", "corpus", "random"}));
-  app.add_option("--seconds", a.seconds)->check(CLI::Range(0.1, 600.0));
   app.add_option("--repeats", a.repeats)->check(CLI::Range(2, 99));
   app.add_option("--most-repeats", a.most_repeats)->check(CLI::Range(2, 99));
   app.add_option("--ballast-layers", a.ballast_layers);

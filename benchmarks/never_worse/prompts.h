@@ -21,7 +21,7 @@ class Prompts {
   // REQUIRES: kind is one of kKinds.
   std::vector<int32_t> Make(std::string_view kind, int64_t index) const;
 
-  static constexpr int32_t kTokens = 96;
+  static constexpr int32_t kTokens = 48;
   static constexpr std::string_view kKinds[] = {"repetitive", "corpus", "random"};
 
  private:

@@ -79,7 +79,7 @@ std::vector<FlagSpec> ServerFlags() {
        "usage has cached_tokens always",
        {"--enable-cache-report"},
        kNone},
-      {"--disable-log-stats", kSwitch, "", "", "figures are at /metrics", {}, kNone},
+      {"--disable-log-stats", kSwitch, "", "off", "no line of figures every ten seconds", {}},
       {"--enable-metrics", kSwitch, "", "", "figures are at /metrics always", {}, kNone},
   };
 }
@@ -99,6 +99,7 @@ Result<ServerOptions> ReadServerFlags(const FlagValues& values) {
   FS_TRY(values.ReadInt64("--stream-idle-timeout-ms", 1, INT32_MAX, &o.stream_idle_timeout_ms));
   FS_TRY(values.ReadInt("--max-connections", 1, 1 << 20, &o.max_connections));
   FS_TRY(values.ReadInt64("--drain-timeout-ms", 0, INT32_MAX, &o.drain_timeout_ms));
+  o.log_stats = !values.Has("--disable-log-stats");
   const std::string chat_template = values.Text("--chat-template");
   const bool is_source = chat_template.find("{{") != std::string::npos ||
                          chat_template.find("{%") != std::string::npos;

@@ -12,6 +12,7 @@
 #include "net/http_server.h"
 #include "server/errors.h"
 #include "server/routes.h"
+#include "server/stats_log.h"
 
 namespace firesteel {
 namespace {
@@ -20,6 +21,7 @@ namespace {
 // us up.
 constexpr int64_t kFlushMs = 2000;
 constexpr int64_t kFlushNowMs = 200;
+constexpr int64_t kLogIntervalMs = 10'000;
 
 timespec MonotonicIn(int64_t ms) {
   timespec at{};
@@ -103,7 +105,19 @@ int32_t ApiServer::Port() const { return impl_->http->Port(); }
 
 void ApiServer::Run() {
   Impl& impl = *impl_;
-  while (impl.stop_level == kServe) sem_wait(&impl.wake);
+  StatsLog log;
+  while (impl.stop_level == kServe) {
+    const timespec next = MonotonicIn(kLogIntervalMs);
+    if (!impl.options.log_stats) {
+      sem_wait(&impl.wake);
+    } else if (sem_clockwait(&impl.wake, CLOCK_MONOTONIC, &next) != 0 && errno == ETIMEDOUT) {
+      const Engine* engine = impl.engine_set;
+      if (engine == nullptr) continue;
+      for (const std::string& line : log.Lines(engine->Stats(), kLogIntervalMs * 1e-3)) {
+        FS_LOG_INFO("{}", line);
+      }
+    }
+  }
 
   // On the io thread, so that no request slips in between the check and the wait.
   impl.http->Post([&impl] {

@@ -24,6 +24,7 @@ struct ServerOptions {
   int64_t stream_idle_timeout_ms = 300'000;  // a client that stops reading
   int32_t max_connections = 4096;
   int64_t drain_timeout_ms = 30'000;
+  bool log_stats = true;  // every ten seconds in which anything ran
 };
 
 class ApiServer {
