@@ -145,7 +145,10 @@ std::optional<double> CellTable::Value(const CellRuns& cell, Metric metric) cons
 }
 
 std::optional<Interval> CellTable::MeanIntervalOf(const CellRuns& cell, Metric metric) const {
-  return MeanInterval(Values(cell, metric));
+  std::optional<Interval> interval = MeanInterval(Values(cell, metric));
+  // Two repeats that differ reach far below nothing, where no rate and no latency is.
+  if (interval) interval->low = std::max(interval->low, 0.0);
+  return interval;
 }
 
 std::optional<RatioEstimate> CellTable::Compare(const CellRuns& a, const CellRuns& b,
