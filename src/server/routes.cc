@@ -237,35 +237,35 @@ ApiError Routes::EncodePrompts(const GenerationRequest& request,
   return {};
 }
 
-void Routes::Generate(GenerationRequest request, int64_t arrival_ns,
+void Routes::Generate(const HttpRequest& request, GenerationRequest parsed, int64_t arrival_ns,
                       std::shared_ptr<ResponseWriter> writer) {
+  parsed.tenant = TenantOf(request, parsed.cache_salt);
   std::vector<std::vector<int32_t>> prompts;
-  ApiError error = CheckModel(request.model);
-  if (error.status == 0) error = EncodePrompts(request, &prompts);
+  ApiError error = CheckModel(parsed.model);
+  if (error.status == 0) error = EncodePrompts(parsed, &prompts);
   if (error.status != 0) {
     SendError(*writer, error);
     return;
   }
-  const auto answers = prompts.size() * static_cast<size_t>(request.n);
+  const auto answers = prompts.size() * static_cast<size_t>(parsed.n);
   const auto queue = static_cast<size_t>(context_.engine->options().max_queue);
   if (answers > queue) {
     // Not 429: it would not fit later either.
     SendError(*writer, {.status = 400,
                         .message = fmt::format("{} prompts times n of {} are {} answers, expected "
                                                "at most {}, which the queue takes",
-                                               prompts.size(), request.n, answers, queue),
+                                               prompts.size(), parsed.n, answers, queue),
                         .param = "n",
                         .code = ""});
     return;
   }
   // The generation owns itself through `active_` until the engine has ended all of it.
   auto slot = std::make_shared<std::weak_ptr<ApiGeneration>>();
-  auto generation =
-      std::make_shared<ApiGeneration>(context_, std::move(request), std::move(prompts), arrival_ns,
-                                      std::move(writer), [this, slot] {
-                                        active_.erase(slot->lock());
-                                        if (draining_ && active_.empty()) on_idle_();
-                                      });
+  auto generation = std::make_shared<ApiGeneration>(context_, std::move(parsed), std::move(prompts),
+                                                    arrival_ns, std::move(writer), [this, slot] {
+                                                      active_.erase(slot->lock());
+                                                      if (draining_ && active_.empty()) on_idle_();
+                                                    });
   *slot = generation;
   active_.insert(generation);
   generation->Start();
@@ -279,8 +279,7 @@ void Routes::Completions(const HttpRequest& request, std::shared_ptr<ResponseWri
     SendError(*writer, error);
     return;
   }
-  parsed.tenant = TenantOf(request, parsed.cache_salt);
-  Generate(std::move(parsed), arrival_ns, std::move(writer));
+  Generate(request, std::move(parsed), arrival_ns, std::move(writer));
 }
 
 void Routes::ChatCompletions(const HttpRequest& request, std::shared_ptr<ResponseWriter> writer) {
@@ -290,8 +289,7 @@ void Routes::ChatCompletions(const HttpRequest& request, std::shared_ptr<Respons
     SendError(*writer, error);
     return;
   }
-  parsed.tenant = TenantOf(request, parsed.cache_salt);
-  Generate(std::move(parsed), arrival_ns, std::move(writer));
+  Generate(request, std::move(parsed), arrival_ns, std::move(writer));
 }
 
 Json Routes::ModelCard(const std::string& name) const {

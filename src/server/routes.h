@@ -68,7 +68,8 @@ class Routes {
   ApiError RenderChat(const ChatInput& input, std::string* text) const;
   ApiError EncodePrompts(const GenerationRequest& request,
                          std::vector<std::vector<int32_t>>* prompts) const;
-  void Generate(GenerationRequest request, int64_t arrival_ns,
+  // `parsed` is what `request` asks for; whose it is, is settled here for every route.
+  void Generate(const HttpRequest& request, GenerationRequest parsed, int64_t arrival_ns,
                 std::shared_ptr<ResponseWriter> writer);
 
   const ServerOptions options_;

@@ -139,7 +139,7 @@ void Routes::SglangGenerate(const HttpRequest& request, std::shared_ptr<Response
     SendError(*writer, error);
     return;
   }
-  Generate(std::move(parsed), arrival_ns, std::move(writer));
+  Generate(request, std::move(parsed), arrival_ns, std::move(writer));
 }
 
 void Routes::SglangFlushCache(const HttpRequest&, std::shared_ptr<ResponseWriter> writer) {

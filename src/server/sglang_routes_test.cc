@@ -31,8 +31,9 @@ class SglangRoutesTest : public ::testing::Test {
   }
 
   HttpClient::Response Fetch(const char* method, const std::string& path,
-                             const std::string& body = "") const {
+                             const std::string& body = "", const std::string& key = "") const {
     HttpCall call;
+    if (!key.empty()) call.headers.emplace_back("Authorization", "Bearer " + key);
     call.method = method;
     call.url = "http://127.0.0.1:" + std::to_string(server_->Port()) + path;
     call.body = body;
@@ -73,6 +74,17 @@ TEST_F(SglangRoutesTest, AStreamRepeatsTheTextSoFar) {
   EXPECT_EQ(last["meta_info"]["prompt_tokens"], 2);
   EXPECT_EQ(engine_->Requests().front().sampling.max_tokens, 7);
   EXPECT_TRUE(engine_->Requests().front().sampling.ignore_eos);
+}
+
+TEST_F(SglangRoutesTest, KeysMakeTenants) {
+  const auto tenant_of = [&](const std::string& key) {
+    EXPECT_EQ(Fetch("POST", "/generate", R"({"input_ids":[1,2,3]})", key).status, 200);
+    return engine_->Requests().back().tenant;
+  };
+  const std::string a = tenant_of("a"), b = tenant_of("b");
+  EXPECT_NE(a, b);
+  EXPECT_NE(a, tenant_of(""));
+  EXPECT_EQ(a, tenant_of("a"));
 }
 
 TEST_F(SglangRoutesTest, AWholeAnswerHasTextIdsAndCounts) {
