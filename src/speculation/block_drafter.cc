@@ -278,11 +278,7 @@ Result<std::unique_ptr<Drafter>> BlockDrafter::Load(const DrafterContext& contex
                                                     std::string_view method,
                                                     BlockDrafterProbe* probe) {
   const std::string& directory = context.options.model;
-  if (directory.empty()) {
-    return InvalidArgument(
-        fmt::format("{}: no drafter checkpoint was named, expected a directory", method));
-  }
-  FS_ASSIGN(const Json json, ReadConfigJson(directory));
+  FS_ASSIGN(const Json json, ReadDrafterConfig(context, method));
   FS_TRY(CheckBallast(context.options.ballast_layers, context.options.ballast_width));
   auto drafter = std::make_unique<BlockDrafter>();
   FS_ASSIGN(drafter->config_, ParseBlockDrafterConfig(json, method, context.target.info(),

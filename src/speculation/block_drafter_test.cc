@@ -69,7 +69,7 @@ BlockLayouts::Error BlockLayouts::Compare(BlockDrafterFaults faults) {
   Pair pair(exec_, *target_, Context(), faults);
   Error error;
   for (const int32_t length : {2, 7, 24, 90}) {
-    const std::vector<int32_t> tokens = Tokens(length, length);
+    const std::vector<int32_t> tokens = Text(length, length);
     pair.Prefill(0, tokens);
     const Draft draft = pair.Propose(Query(0, tokens, 100));
     const OracleBlock block =
@@ -137,8 +137,8 @@ TEST_P(BlockLayouts, InfoAndAutomaticChoice) {
 }
 
 TEST_P(BlockLayouts, ManyAtOnceAreOneAtATime) {
-  const std::vector<std::vector<int32_t>> tokens = {Tokens(50, 1), Tokens(21, 2), Tokens(2, 3),
-                                                    Tokens(90, 4)};
+  const std::vector<std::vector<int32_t>> tokens = {Text(50, 1), Text(21, 2), Text(2, 3),
+                                                    Text(90, 4)};
   const SamplingParams warm = Sampling(0.8, 40), hot = Sampling(2);
   const std::vector<DraftQuery> queries = {
       Query(2, tokens[0], 9), Query(0, tokens[1], 2, warm, NoiseKey{7, 0}),
@@ -168,7 +168,7 @@ TEST_P(BlockLayouts, ManyAtOnceAreOneAtATime) {
 // Whatever is accepted, from nothing to the whole block, the cache holds what a fresh prefill of
 // the same tokens writes, to the bit, and so does every slot.
 TEST_P(BlockLayouts, RefusalsLeaveNoTrace) {
-  const std::vector<int32_t> tokens = Tokens(120, 5);
+  const std::vector<int32_t> tokens = Text(120, 5);
   Pair straight(exec_, *target_, Context()), detour(exec_, *target_, Context());
   for (const SequenceSlot slot : {1, 3}) {
     straight.Prefill(slot, tokens);
@@ -202,7 +202,7 @@ TEST_P(BlockLayouts, RefusalsLeaveNoTrace) {
 
 // q is what was sampled, and zero outside a reduced vocabulary.
 TEST_P(BlockLayouts, ProbsAreWhatWasSampled) {
-  const std::vector<int32_t> tokens = Tokens(25, 6);
+  const std::vector<int32_t> tokens = Text(25, 6);
   Pair pair(exec_, *target_, Context());
   pair.Prefill(0, tokens);
   const SamplingParams sampling = Sampling(1.3, 50, 0.9);

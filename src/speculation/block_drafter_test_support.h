@@ -15,12 +15,10 @@
 #include "model/architectures.h"
 #include "model/test_checkpoint.h"
 #include "speculation/block_drafter_internal.h"
+#include "speculation/drafter_test_support.h"
 #include "speculation/make_internal.h"
 
 namespace firesteel {
-
-inline constexpr int32_t kSlots = 4;
-inline constexpr int32_t kMaxLen = 192;
 
 // vocab 512 and hidden 64 as the target; other heads and widths than its layers have.
 inline Json TinyDsparkConfig() {
@@ -75,29 +73,14 @@ inline TestTensors RandomDspark(const Json& config, DType dtype) {
   return t;
 }
 
-inline std::vector<int32_t> Tokens(int32_t count, int32_t seed) {
-  std::vector<int32_t> tokens;
-  for (int32_t i = 0; i < count; ++i) tokens.push_back((seed * 7919 + i * i * 31 + i * 17) % 511);
-  return tokens;
-}
-
-// A target, a drafter, and their common cache, stepped by hand.
-class Pair {
+// A block drafter with its probe, over a cache in which every slot has room from the beginning.
+class Pair : public ProbeHolder<BlockDrafterProbe>, public DrafterRig {
  public:
-  Pair(Exec& exec, const Model& target, DrafterContext context, BlockDrafterFaults faults = {},
-       DType kv_dtype = DType::kF32)
-      : exec_(exec), target_(target) {
+  Pair(Exec& exec, const Model& target, const DrafterContext& context,
+       BlockDrafterFaults faults = {}, DType kv_dtype = DType::kF32)
+      : DrafterRig(exec, target) {
     probe_.faults = faults;
-    Result<std::unique_ptr<Drafter>> made =
-        MakeBlockDrafter(context, context.options.method, &probe_);
-    FS_CHECK(made.ok(), "{}", made.status().message());
-    drafter_ = *std::move(made);
-    CacheLayout layout{target.CacheGroups(kv_dtype)};
-    for (CacheGroup& group : drafter_->CacheGroups(kv_dtype))
-      layout.groups.push_back(std::move(group));
-    cache_ = std::make_unique<KvCache>(layout, KvCache::Options{.num_blocks = kSlots * kMaxLen / 16,
-                                                                .max_slots = kSlots,
-                                                                .prefix_caching = false});
+    Start(MakeBlockDrafter(context, context.options.method, &probe_), kv_dtype, false);
     for (SequenceSlot slot = 0; slot < kSlots; ++slot) {
       cache_->Open(slot, {});
       FS_CHECK(cache_->Reserve(slot, kMaxLen));
@@ -108,21 +91,7 @@ class Pair {
   // them.
   void Step(SequenceSlot slot, std::span<const int32_t> tokens, int64_t first, int64_t rows,
             int64_t committed) {
-    std::vector<int32_t> positions(static_cast<size_t>(rows));
-    std::iota(positions.begin(), positions.end(), static_cast<int32_t>(first));
-    const SequenceRows sequence{slot, 0, static_cast<int32_t>(rows), first};
-    ForwardOutput out;
-    target_workspace_.Reset();
-    Check(target_.Forward(exec_,
-                          {tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(rows)),
-                           positions,
-                           {&sequence, 1},
-                           {},
-                           drafter_->info().feature_layers},
-                          *cache_, target_workspace_, out));
-    const CommittedRows observed{slot, first, static_cast<int32_t>(committed), 0, tokens};
-    workspace_.Reset();
-    Check(drafter_->Observe(exec_, {&observed, 1}, out.features, *cache_, workspace_));
+    Compute(slot, tokens, first, rows, committed, tokens);
   }
   // All but the anchor, in chunks.
   void Prefill(SequenceSlot slot, std::span<const int32_t> tokens, int64_t chunk = 1000) {
@@ -132,15 +101,6 @@ class Pair {
       Step(slot, tokens, first, rows, rows);
     }
   }
-
-  std::vector<Draft> Propose(const std::vector<DraftQuery>& queries) {
-    std::vector<Draft> drafts;
-    workspace_.Reset();
-    Check(drafter_->Propose(exec_, queries, *cache_, workspace_, &drafts));
-    FS_CHECK(drafts.size() == queries.size());
-    return drafts;
-  }
-  Draft Propose(const DraftQuery& query) { return Propose(std::vector{query})[0]; }
 
   // What the drafter keeps of positions [0, count), FS_CHECKed to be float32: element by element.
   std::vector<float> CachedRows(SequenceSlot slot, int64_t count) const {
@@ -163,52 +123,13 @@ class Pair {
     }
     return rows;
   }
-
-  Drafter& drafter() { return *drafter_; }
-  const BlockDrafterProbe& probe() const { return probe_; }
-
- private:
-  static void Check(const Status& status) { FS_CHECK(status.ok(), "{}", status.message()); }
-
-  Exec& exec_;
-  const Model& target_;
-  BlockDrafterProbe probe_;
-  std::unique_ptr<Drafter> drafter_;
-  std::unique_ptr<KvCache> cache_;
-  Workspace target_workspace_, workspace_;
 };
-
-inline SamplingParams Sampling(double temperature, int32_t top_k = 0, double top_p = 1) {
-  SamplingParams params;
-  params.temperature = temperature;
-  params.top_k = top_k;
-  params.top_p = top_p;
-  return params;
-}
-inline const SamplingParams kGreedy = Sampling(0);
-
-inline DraftQuery Query(SequenceSlot slot, std::span<const int32_t> tokens, int32_t max_tokens,
-                        const SamplingParams& sampling = kGreedy, NoiseKey noise = {},
-                        NoisePurpose purpose = NoisePurpose::kDraftGumbel) {
-  return {slot, tokens, max_tokens, &sampling, noise, purpose};
-}
-
-inline bool SameDraft(const Draft& a, const Draft& b) {
-  if (a.tokens != b.tokens || a.confidence != b.confidence || a.probs.size() != b.probs.size())
-    return false;
-  for (size_t i = 0; i < a.probs.size(); ++i) {
-    if (a.probs[i].ids != b.probs[i].ids || a.probs[i].probs != b.probs[i].probs) return false;
-  }
-  return true;
-}
 
 class BlockDrafterTest : public ::testing::Test {
  protected:
   BlockDrafterTest() {
     WriteCheckpoint(target_dir_, TinyQwen3Config(), RandomQwen3(TinyQwen3Config(), DType::kBF16));
-    Result<std::unique_ptr<Model>> target = LoadModel(exec_, target_dir_.path(), {});
-    FS_CHECK(target.ok(), "{}", target.status().message());
-    target_ = *std::move(target);
+    target_ = LoadTarget(exec_, target_dir_.path());
   }
 
   DrafterContext Context(const std::string& method, const std::string& directory,

@@ -8,7 +8,7 @@
 #include "speculation/drafter_test_support.h"
 #include "speculation/max_probability_internal.h"
 
-namespace firesteel::drafter_test {
+namespace firesteel {
 namespace {
 
 using ::testing::HasSubstr;
@@ -316,4 +316,4 @@ TEST_F(DraftModelTest, WhatCannotBeIsOneSentence) {
 }
 
 }  // namespace
-}  // namespace firesteel::drafter_test
+}  // namespace firesteel

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 
+#include "model/config.h"
 #include "speculation/drafter_checkpoint_internal.h"
 
 namespace firesteel {
@@ -29,6 +30,12 @@ bool IsMadeFromFloats(WeightFormat format) {
 }
 
 }  // namespace
+
+Result<Json> ReadDrafterConfig(const DrafterContext& context, std::string_view method) {
+  if (!context.options.model.empty()) return ReadConfigJson(context.options.model);
+  return InvalidArgument(
+      fmt::format("{}: no drafter checkpoint was named, expected a directory", method));
+}
 
 Result<SharedTables> LoadSharedTables(Exec& exec, WeightReader& reader, int64_t head_rows,
                                       int64_t hidden_size, const Model& target,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -12,9 +13,14 @@
 #include "kernels/packed_weight.h"
 #include "model/model.h"
 #include "model/weights.h"
+#include "speculation/drafters.h"
 #include "tensor/weight_view.h"
 
 namespace firesteel {
+
+// config.json of the checkpoint that the options name. kInvalidArgument, in the name of `method`,
+// when they name none.
+Result<Json> ReadDrafterConfig(const DrafterContext& context, std::string_view method);
 
 // Embedding and head. Training copies both from the target and freezes them, so copies are normally
 // equal and are not kept; many files leave them out.

@@ -1,5 +1,4 @@
-// A random target, a drafter from the table, and their common cache, stepped by hand as the engine
-// steps them. Tests only.
+// A random target, a drafter, and their common cache, stepped by hand. Tests only.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +15,7 @@
 #include "model/test_checkpoint.h"
 #include "speculation/drafters.h"
 
-namespace firesteel::drafter_test {
+namespace firesteel {
 
 inline constexpr int32_t kSlots = 4;
 inline constexpr int32_t kMaxLen = 192;
@@ -60,26 +59,88 @@ inline bool SameDraft(const Draft& a, const Draft& b) {
   return true;
 }
 
-class Rig {
+// A target, a drafter, and their common cache: what stepping by hand has in common.
+class DrafterRig {
+ public:
+  std::vector<Draft> Propose(const std::vector<DraftQuery>& queries) {
+    std::vector<Draft> drafts;
+    workspace_.Reset();
+    Check(drafter_->Propose(exec_, queries, *cache_, workspace_, &drafts));
+    FS_CHECK(drafts.size() == queries.size());
+    return drafts;
+  }
+  Draft Propose(const DraftQuery& query) { return Propose(std::vector{query})[0]; }
+
+  Drafter& drafter() { return *drafter_; }
+  KvCache& cache() { return *cache_; }
+
+ protected:
+  DrafterRig(Exec& exec, const Model& target) : exec_(exec), target_(target) {}
+
+  void Start(Result<std::unique_ptr<Drafter>> made, DType kv_dtype, bool prefix_caching) {
+    FS_CHECK(made.ok(), "{}", made.status().message());
+    drafter_ = *std::move(made);
+    CacheLayout layout{target_.CacheGroups(kv_dtype)};
+    for (CacheGroup& group : drafter_->CacheGroups(kv_dtype))
+      layout.groups.push_back(std::move(group));
+    cache_ = std::make_unique<KvCache>(layout, KvCache::Options{.num_blocks = kSlots * kMaxLen / 16,
+                                                                .max_slots = kSlots,
+                                                                .prefix_caching = prefix_caching});
+  }
+
+  // The target computes row_tokens[first, first + rows), and the drafter sees the first `committed`
+  // of these rows; `text` is what is committed then.
+  void Compute(SequenceSlot slot, std::span<const int32_t> row_tokens, int64_t first, int64_t rows,
+               int64_t committed, std::span<const int32_t> text) {
+    std::vector<int32_t> positions(static_cast<size_t>(rows));
+    std::iota(positions.begin(), positions.end(), static_cast<int32_t>(first));
+    const SequenceRows sequence{slot, 0, static_cast<int32_t>(rows), first};
+    ForwardOutput out;
+    target_workspace_.Reset();
+    Check(target_.Forward(exec_,
+                          {row_tokens.subspan(static_cast<size_t>(first), positions.size()),
+                           positions,
+                           {&sequence, 1},
+                           {},
+                           drafter_->info().feature_layers},
+                          *cache_, target_workspace_, out));
+    const CommittedRows observed{slot, first, static_cast<int32_t>(committed), 0, text};
+    workspace_.Reset();
+    Check(drafter_->Observe(exec_, {&observed, 1}, out.features, *cache_, workspace_));
+  }
+
+  static void Check(const Status& status) { FS_CHECK(status.ok(), "{}", status.message()); }
+
+  Exec& exec_;
+  const Model& target_;
+  std::unique_ptr<Drafter> drafter_;
+  std::unique_ptr<KvCache> cache_;
+  Workspace target_workspace_, workspace_;
+};
+
+// A drafter's probe, which must outlive it: the first base of a rig that has one.
+template <typename Probe>
+struct ProbeHolder {
+  const Probe& probe() const { return probe_; }
+
+ protected:
+  Probe probe_;
+};
+
+// A drafter made by the table, stepped as the engine steps it.
+class Rig : public DrafterRig {
  public:
   Rig(Exec& exec, const Model& target, const SpeculationOptions& options,
       const std::string& config = "{}", DType kv_dtype = DType::kF32)
-      : exec_(exec), target_(target) {
-    DrafterContext context{.exec = exec,
-                           .target = target,
-                           .first_group = 1,
-                           .max_slots = kSlots,
-                           .max_model_len = kMaxLen,
-                           .options = options,
-                           .config = *ParseJson(config, "config")};
-    Result<std::unique_ptr<Drafter>> made = MakeDrafter(context);
-    FS_CHECK(made.ok(), "{}", made.status().message());
-    drafter_ = *std::move(made);
-    CacheLayout layout{target.CacheGroups(kv_dtype)};
-    for (CacheGroup& group : drafter_->CacheGroups(kv_dtype))
-      layout.groups.push_back(std::move(group));
-    cache_ = std::make_unique<KvCache>(
-        layout, KvCache::Options{.num_blocks = kSlots * kMaxLen / 16, .max_slots = kSlots});
+      : DrafterRig(exec, target) {
+    const DrafterContext context{.exec = exec,
+                                 .target = target,
+                                 .first_group = 1,
+                                 .max_slots = kSlots,
+                                 .max_model_len = kMaxLen,
+                                 .options = options,
+                                 .config = *ParseJson(config, "config")};
+    Start(MakeDrafter(context), kv_dtype, true);
   }
 
   // Begins a sequence; returns how many of its positions the prefix cache had.
@@ -97,21 +158,7 @@ class Rig {
             std::span<const int32_t> text) {
     const int64_t first = cache_->Length(slot);
     FS_CHECK(cache_->Reserve(slot, first + rows));
-    std::vector<int32_t> positions(static_cast<size_t>(rows));
-    std::iota(positions.begin(), positions.end(), static_cast<int32_t>(first));
-    const SequenceRows sequence{slot, 0, static_cast<int32_t>(rows), first};
-    ForwardOutput out;
-    target_workspace_.Reset();
-    Check(target_.Forward(exec_,
-                          {tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(rows)),
-                           positions,
-                           {&sequence, 1},
-                           {},
-                           drafter_->info().feature_layers},
-                          *cache_, target_workspace_, out));
-    const CommittedRows observed{slot, first, static_cast<int32_t>(committed), 0, text};
-    workspace_.Reset();
-    Check(drafter_->Observe(exec_, {&observed, 1}, out.features, *cache_, workspace_));
+    Compute(slot, tokens, first, rows, committed, text);
     cache_->Commit(slot, text, first + committed, first + committed);
   }
   // All but the anchor, in chunks.
@@ -142,25 +189,9 @@ class Rig {
       FS_CHECK(cache_->Reserve(query.slot,
                                static_cast<int64_t>(query.tokens.size()) + query.max_tokens));
     }
-    std::vector<Draft> drafts;
-    workspace_.Reset();
-    Check(drafter_->Propose(exec_, queries, *cache_, workspace_, &drafts));
-    FS_CHECK(drafts.size() == queries.size());
-    return drafts;
+    return DrafterRig::Propose(queries);
   }
   Draft Propose(const DraftQuery& query) { return Propose(std::vector{query})[0]; }
-
-  Drafter& drafter() { return *drafter_; }
-  KvCache& cache() { return *cache_; }
-
- private:
-  static void Check(const Status& status) { FS_CHECK(status.ok(), "{}", status.message()); }
-
-  Exec& exec_;
-  const Model& target_;
-  std::unique_ptr<Drafter> drafter_;
-  std::unique_ptr<KvCache> cache_;
-  Workspace target_workspace_, workspace_;
 };
 
 inline std::unique_ptr<Model> LoadTarget(Exec& exec, const std::string& directory) {
@@ -169,4 +200,4 @@ inline std::unique_ptr<Model> LoadTarget(Exec& exec, const std::string& director
   return *std::move(model);
 }
 
-}  // namespace firesteel::drafter_test
+}  // namespace firesteel

@@ -29,7 +29,7 @@ TEST_F(DsparkTest, Info) {
 }
 
 TEST_F(DsparkTest, ChunksNeighboursAndThreadsDoNotMatter) {
-  const std::vector<int32_t> a = Tokens(50, 1), b = Tokens(21, 2), c = Tokens(2, 3);
+  const std::vector<int32_t> a = Text(50, 1), b = Text(21, 2), c = Text(2, 3);
   const SamplingParams sampling = Sampling(0.8, 40);
   const std::vector<DraftQuery> queries = {Query(2, a, 5), Query(0, b, 3, sampling, NoiseKey{7, 0}),
                                            Query(3, c, 9, sampling, NoiseKey{8, 1})};
@@ -61,7 +61,7 @@ TEST_F(DsparkTest, ChunksNeighboursAndThreadsDoNotMatter) {
 
 // Several sequences observed in one call, each at its own rows of the features.
 TEST_F(DsparkTest, ObservesManySequencesAtOnce) {
-  const std::vector<int32_t> a = Tokens(20, 1), b = Tokens(33, 2);
+  const std::vector<int32_t> a = Text(20, 1), b = Text(33, 2);
   Pair apart(exec_, *target_, Context(dir_.path()));
   apart.Prefill(0, a);
   apart.Prefill(1, b);
@@ -103,7 +103,7 @@ TEST_F(DsparkTest, ObservesManySequencesAtOnce) {
 
 // The trained block is always computed whole: fewer tokens are the first of more.
 TEST_F(DsparkTest, FewerTokensAreAPrefix) {
-  const std::vector<int32_t> tokens = Tokens(30, 4);
+  const std::vector<int32_t> tokens = Text(30, 4);
   Pair pair(exec_, *target_, Context(dir_.path()));
   pair.Prefill(0, tokens);
   const Draft full = pair.Propose(Query(0, tokens, 5));
@@ -119,7 +119,7 @@ TEST_F(DsparkTest, FewerTokensAreAPrefix) {
 // After refusals the cache follows what was committed: the next draft is that of a sequence without
 // detours.
 TEST_F(DsparkTest, RejectedRowsLeaveNoTrace) {
-  const std::vector<int32_t> tokens = Tokens(40, 5);
+  const std::vector<int32_t> tokens = Text(40, 5);
   Pair straight(exec_, *target_, Context(dir_.path())),
       detour(exec_, *target_, Context(dir_.path()));
   straight.Prefill(1, tokens);
@@ -140,7 +140,7 @@ TEST_F(DsparkTest, RejectedRowsLeaveNoTrace) {
 // q is what was sampled: the distribution of the biased logits under the request's own parameters,
 // drawn with the noise of the position that the token is for.
 TEST_F(DsparkTest, ProbsAreWhatWasSampled) {
-  const std::vector<int32_t> tokens = Tokens(25, 6);
+  const std::vector<int32_t> tokens = Text(25, 6);
   Pair pair(exec_, *target_, Context(dir_.path()));
   pair.Prefill(0, tokens);
   for (const NoisePurpose purpose : {NoisePurpose::kDraftGumbel, NoisePurpose::kTargetGumbel}) {
@@ -163,7 +163,7 @@ TEST_F(DsparkTest, ProbsAreWhatWasSampled) {
 }
 
 TEST_F(DsparkTest, DraftSampleMethod) {
-  const std::vector<int32_t> tokens = Tokens(25, 6);
+  const std::vector<int32_t> tokens = Text(25, 6);
   const SamplingParams sampling = Sampling(1);
   const auto draft = [&](const char* config, const SamplingParams& params) {
     Pair pair(exec_, *target_, Context(dir_.path(), config));
@@ -183,7 +183,7 @@ TEST_F(DsparkTest, DraftSampleMethod) {
 // confidence is one number, and drafts that agree in their first k tokens agree in their first k +
 // 1 confidences.
 TEST_F(DsparkTest, ConfidenceComesBeforeItsToken) {
-  const std::vector<int32_t> tokens = Tokens(25, 7);
+  const std::vector<int32_t> tokens = Text(25, 7);
   Pair pair(exec_, *target_, Context(dir_.path()));
   pair.Prefill(0, tokens);
   const SamplingParams hot = Sampling(3);
@@ -206,7 +206,7 @@ TEST_F(DsparkTest, ConfidenceComesBeforeItsToken) {
 }
 
 TEST_F(DsparkTest, BallastChangesNothing) {
-  const std::vector<int32_t> tokens = Tokens(25, 8);
+  const std::vector<int32_t> tokens = Text(25, 8);
   DrafterContext heavy = Context(dir_.path());
   heavy.options.ballast_layers = 2;
   heavy.options.ballast_width = 300;
@@ -224,7 +224,7 @@ TEST_F(DsparkTest, BallastChangesNothing) {
 
 // Without a Markov head the rows of a block are independent; DeepSpec's DFlash files are such.
 TEST_F(DsparkTest, WithoutMarkovOrConfidence) {
-  const std::vector<int32_t> tokens = Tokens(25, 10);
+  const std::vector<int32_t> tokens = Text(25, 10);
   const auto draft = [&](int32_t rank, bool confidence) {
     Json config = TinyDsparkConfig();
     config["markov_rank"] = rank;
@@ -255,7 +255,7 @@ TEST_F(DsparkTest, RefusesRowsThatDoNotFit) {
   cache.Open(0, {});
   ASSERT_TRUE(cache.Reserve(0, 32));
   Workspace workspace;
-  const std::vector<int32_t> tokens = Tokens(16, 1);
+  const std::vector<int32_t> tokens = Text(16, 1);
   const Matrix<float> features = workspace.Floats(8, 3 * 64), narrow = workspace.Floats(8, 64);
   CommittedRows rows{0, 0, 9, 0, tokens};
   EXPECT_EQ((*drafter)->Observe(exec_, {&rows, 1}, features, cache, workspace).code(),

@@ -8,7 +8,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST_F(DsparkTest, EmbeddingAndHeadOfItsOwn) {
-  const std::vector<int32_t> tokens = Tokens(25, 9);
+  const std::vector<int32_t> tokens = Text(25, 9);
   const TestTensors target = RandomQwen3(TinyQwen3Config(), DType::kBF16);
   const auto draft = [&](const std::function<void(TestTensors*)>& change, int64_t* bytes) {
     const TempDir dir;

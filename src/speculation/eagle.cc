@@ -91,9 +91,7 @@ Result<DecoderConfig> ParseEagleConfig(const Json& config, const ModelInfo& targ
 
 Result<std::unique_ptr<Drafter>> Eagle::Load(const DrafterContext& context, EagleProbe* probe) {
   const std::string& directory = context.options.model;
-  if (directory.empty())
-    return InvalidArgument("eagle: no drafter checkpoint was named, expected a directory");
-  FS_ASSIGN(const Json json, ReadConfigJson(directory));
+  FS_ASSIGN(const Json json, ReadDrafterConfig(context, "eagle"));
   FS_ASSIGN(const EagleOptions options, ReadEagleOptions(context, kDefaultDepth));
   auto drafter = std::make_unique<Eagle>();
   FS_ASSIGN(drafter->config_,

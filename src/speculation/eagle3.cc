@@ -133,9 +133,7 @@ Status Eagle3::LoadWeights(const DrafterContext& context, const Eagle3Config& co
 
 Result<std::unique_ptr<Drafter>> Eagle3::Load(const DrafterContext& context, EagleProbe* probe) {
   const std::string& directory = context.options.model;
-  if (directory.empty())
-    return InvalidArgument("eagle3: no drafter checkpoint was named, expected a directory");
-  FS_ASSIGN(const Json json, ReadConfigJson(directory));
+  FS_ASSIGN(const Json json, ReadDrafterConfig(context, "eagle3"));
   const ModelInfo& target = context.target.info();
   FS_ASSIGN(const Eagle3Config config, ParseEagle3Config(json, target, directory + "/config.json"));
   FS_ASSIGN(const EagleOptions options, ReadEagleOptions(context, config.depth));

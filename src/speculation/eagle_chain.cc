@@ -1,23 +1,13 @@
 // Chains of the EAGLE drafters: a row at a time, each fed with the token drawn from the one before.
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
-#include "kernels/vocab_ops.h"
 #include "speculation/draft_token_internal.h"
 #include "speculation/eagle_internal.h"
+#include "speculation/max_probability_internal.h"
 
 namespace firesteel {
 namespace {
-
-// The share of the likeliest token, softmax at temperature 1: known before a token is drawn.
-// Overwrites the logits. 0 when none is finite.
-float LargestProbability(std::span<float> logits) {
-  const float max = logits[static_cast<size_t>(ArgMax(logits))];
-  if (!std::isfinite(max)) return 0;
-  ExpWeights(logits, max, 1, logits);
-  return static_cast<float>(1 / SumAtLeast(logits, 0));
-}
 
 struct Chain {
   const DraftQuery* query = nullptr;
@@ -84,7 +74,8 @@ void EagleDrafter::DraftChains(Exec& exec, std::span<const DraftQuery> queries, 
           if (row == 0) Probe(now, logits);
           tokens[static_cast<size_t>(row)] = DrawDraftToken(
               *chain.query, logits, options_.always_greedy, chain.draft, w_.target_ids);
-          chain.draft->confidence.push_back(LargestProbability(logits));
+          // At temperature 1, whatever the request samples at: known before the token is drawn.
+          chain.draft->confidence.push_back(MaxProbability(logits, 0));
         });
   }
 }

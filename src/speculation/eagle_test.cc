@@ -55,7 +55,7 @@ TEST_P(EagleTest, Info) {
 }
 
 TEST_P(EagleTest, ChunksNeighboursAndThreadsDoNotMatter) {
-  const std::vector<int32_t> a = Tokens(50, 1), b = Tokens(21, 2), c = Tokens(2, 3);
+  const std::vector<int32_t> a = Text(50, 1), b = Text(21, 2), c = Text(2, 3);
   const SamplingParams sampling = Sampling(0.8, 40);
   const std::vector<DraftQuery> queries = {Query(2, a, 4), Query(0, b, 3, sampling, NoiseKey{7, 0}),
                                            Query(3, c, 9, sampling, NoiseKey{8, 1})};
@@ -87,7 +87,7 @@ TEST_P(EagleTest, ChunksNeighboursAndThreadsDoNotMatter) {
 }
 
 TEST_P(EagleTest, TreesTooAreAFunctionOfTheContext) {
-  const std::vector<int32_t> a = Tokens(50, 1), b = Tokens(21, 2), c = Tokens(2, 3);
+  const std::vector<int32_t> a = Text(50, 1), b = Text(21, 2), c = Text(2, 3);
   std::vector<DraftQuery> queries = {Query(2, a, 8), Query(0, b, 5, Sampling(0.8)), Query(3, c, 8)};
   queries[1].max_depth = 2;
   EaglePair whole = MakeTrees(), chunked = MakeTrees();
@@ -121,7 +121,7 @@ TEST_P(EagleTest, TreesTooAreAFunctionOfTheContext) {
 }
 
 TEST_P(EagleTest, FewerTokensAreAPrefix) {
-  const std::vector<int32_t> tokens = Tokens(30, 4);
+  const std::vector<int32_t> tokens = Text(30, 4);
   EaglePair pair = Make();
   pair.Prefill(0, tokens);
   const Draft full = pair.Propose(Query(0, tokens, 4));
@@ -136,7 +136,7 @@ TEST_P(EagleTest, FewerTokensAreAPrefix) {
 
 // Whatever was drafted and refused, the next draft is that of a sequence without detours.
 TEST_P(EagleTest, RejectedRowsLeaveNoTrace) {
-  const std::vector<int32_t> tokens = Tokens(60, 5);
+  const std::vector<int32_t> tokens = Text(60, 5);
   const std::span<const int32_t> all = tokens;
   for (int64_t accepted = 0; accepted <= kSteps; ++accepted) {
     EaglePair straight = Make(), detour = Make();
@@ -159,12 +159,12 @@ TEST_P(EagleTest, RejectedRowsLeaveNoTrace) {
 // Two prompts share blocks and part behind them: the row of the last shared position depends on
 // the token behind it, and neither may see the other's.
 TEST_P(EagleTest, PrefixHitsChangeNothing) {
-  const std::vector<int32_t> shared = Tokens(48, 1);
+  const std::vector<int32_t> shared = Text(48, 1);
   const SamplingParams sampling = Sampling(0.9, 50);
   for (const DType kv : {DType::kF32, DType::kBF16, DType::kF8E4M3}) {
     for (const size_t common : {16u, 32u, 48u}) {
       const std::span<const int32_t> prefix = std::span(shared).first(common);
-      const std::vector<int32_t> a = Joined(prefix, Tokens(9, 2)), b = Joined(prefix, Tokens(3, 3));
+      const std::vector<int32_t> a = Joined(prefix, Text(9, 2)), b = Joined(prefix, Text(3, 3));
       const DraftQuery of_a = Query(0, a, kSteps), of_b = Query(1, b, kSteps, sampling, {5, 0});
       EaglePair cold = Make({}, kv, false), warm = Make({}, kv),
                 broken = Make({.lose_hidden = true}, kv);
@@ -191,7 +191,7 @@ TEST_P(EagleTest, PrefixHitsChangeNothing) {
 
 // A hit of all tokens but the last is drafted behind at once: nothing was observed.
 TEST_P(EagleTest, DraftsRightBehindAPrefixHit) {
-  const std::vector<int32_t> tokens = Tokens(49, 1);
+  const std::vector<int32_t> tokens = Text(49, 1);
   const DraftQuery query = Query(1, tokens, kSteps, Sampling(0.9), {5, 0});
   EaglePair cold = Make({}, DType::kF32, false), warm = Make(),
             broken = Make({.lose_hidden = true});
@@ -212,7 +212,7 @@ TEST_P(EagleTest, DraftsRightBehindAPrefixHit) {
 
 // A sequence that was preempted comes back by prefix hits and recomputation.
 TEST_P(EagleTest, ResumeIsAFreshPrefill) {
-  const std::vector<int32_t> tokens = Tokens(70, 6);
+  const std::vector<int32_t> tokens = Text(70, 6);
   const std::span<const int32_t> all = tokens;
   EaglePair pair = Make();
   pair.Prefill(0, all.first(20), 7);
@@ -232,7 +232,7 @@ TEST_P(EagleTest, ResumeIsAFreshPrefill) {
 
 // q is what was sampled, in the target's ids.
 TEST_P(EagleTest, ProbsAreWhatWasSampled) {
-  const std::vector<int32_t> tokens = Tokens(25, 6);
+  const std::vector<int32_t> tokens = Text(25, 6);
   EaglePair pair = Make();
   pair.Prefill(0, tokens);
   const SamplingParams sampling = Sampling(1.3, 50, 0.9);
@@ -261,7 +261,7 @@ TEST_P(EagleTest, ProbsAreWhatWasSampled) {
 
 // Drafts that agree in their first k tokens agree in their first k + 1 confidences.
 TEST_P(EagleTest, ConfidenceComesBeforeItsToken) {
-  const std::vector<int32_t> tokens = Tokens(25, 7);
+  const std::vector<int32_t> tokens = Text(25, 7);
   EaglePair pair = Make();
   pair.Prefill(0, tokens);
   const SamplingParams hot = Sampling(3);
@@ -284,7 +284,7 @@ TEST_P(EagleTest, ConfidenceComesBeforeItsToken) {
 }
 
 TEST_P(EagleTest, BallastChangesNothing) {
-  const std::vector<int32_t> tokens = Tokens(25, 8);
+  const std::vector<int32_t> tokens = Text(25, 8);
   DrafterContext heavy = Tiny(name(), R"({"num_steps":4})");
   heavy.options.ballast_layers = 2;
   heavy.options.ballast_width = 300;
@@ -299,7 +299,7 @@ TEST_P(EagleTest, BallastChangesNothing) {
 
 TEST_P(EagleTest, RefusesRowsThatDoNotFit) {
   EaglePair pair = Make();
-  const std::vector<int32_t> tokens = Tokens(40, 1);
+  const std::vector<int32_t> tokens = Text(40, 1);
   Workspace workspace;
   const int64_t width = name() == "eagle" ? 64 : 192;
   const Matrix<float> features = workspace.Floats(8, width), narrow = workspace.Floats(8, 32);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/test_golden.h"
-#include "speculation/block_drafter_test_support.h"
+#include "speculation/drafter_test_support.h"
 #include "speculation/eagle_internal.h"
 
 namespace firesteel {
@@ -21,21 +21,13 @@ inline MakeEagleFn MakerOf(const std::string& name) {
   return name == "eagle" ? &MakeEagleWithProbe : &MakeEagle3WithProbe;
 }
 
-class EaglePair {
+class EaglePair : public ProbeHolder<EagleProbe>, public DrafterRig {
  public:
   EaglePair(Exec& exec, const Model& target, const DrafterContext& context, MakeEagleFn make,
             EagleFaults faults = {}, DType kv_dtype = DType::kF32, bool prefix_caching = true)
-      : exec_(exec), target_(target) {
+      : DrafterRig(exec, target) {
     probe_.faults = faults;
-    Result<std::unique_ptr<Drafter>> made = make(context, &probe_);
-    FS_CHECK(made.ok(), "{}", made.status().message());
-    drafter_ = *std::move(made);
-    CacheLayout layout{target.CacheGroups(kv_dtype)};
-    for (CacheGroup& group : drafter_->CacheGroups(kv_dtype))
-      layout.groups.push_back(std::move(group));
-    cache_ = std::make_unique<KvCache>(layout, KvCache::Options{.num_blocks = kSlots * kMaxLen / 16,
-                                                                .max_slots = kSlots,
-                                                                .prefix_caching = prefix_caching});
+    Start(make(context, &probe_), kv_dtype, prefix_caching);
   }
 
   // Shares what is cached of `prompt` and computes the rest in chunks. `tokens`: the prompt and the
@@ -62,58 +54,22 @@ class EaglePair {
             int64_t rows, int64_t count) {
     const int64_t first = cache_->Length(slot);
     FS_CHECK(cache_->Reserve(slot, first + rows + 1));
-    std::vector<int32_t> positions(static_cast<size_t>(rows));
-    std::iota(positions.begin(), positions.end(), static_cast<int32_t>(first));
-    const SequenceRows sequence{slot, 0, static_cast<int32_t>(rows), first};
-    ForwardOutput out;
-    target_workspace_.Reset();
-    Check(target_.Forward(exec_,
-                          {row_tokens.subspan(static_cast<size_t>(first), positions.size()),
-                           positions,
-                           {&sequence, 1},
-                           {},
-                           drafter_->info().feature_layers},
-                          *cache_, target_workspace_, out));
-    const CommittedRows observed{slot, first, static_cast<int32_t>(count), 0,
-                                 tokens.first(static_cast<size_t>(first + count + 1))};
-    workspace_.Reset();
-    Check(drafter_->Observe(exec_, {&observed, 1}, out.features, *cache_, workspace_));
+    Compute(slot, row_tokens, first, rows, count,
+            tokens.first(static_cast<size_t>(first + count + 1)));
     cache_->Commit(slot, tokens, first + count, first + count);
   }
 
   std::vector<Draft> Propose(const std::vector<DraftQuery>& queries) {
-    std::vector<Draft> drafts;
-    workspace_.Reset();
     for (const DraftQuery& query : queries)
       FS_CHECK(cache_->Reserve(query.slot, static_cast<int64_t>(query.tokens.size())));
-    Check(drafter_->Propose(exec_, queries, *cache_, workspace_, &drafts));
-    FS_CHECK(drafts.size() == queries.size());
-    return drafts;
+    return DrafterRig::Propose(queries);
   }
   Draft Propose(const DraftQuery& query) { return Propose(std::vector{query})[0]; }
-
-  Drafter& drafter() { return *drafter_; }
-  KvCache& cache() { return *cache_; }
-  const EagleProbe& probe() const { return probe_; }
-
- private:
-  static void Check(const Status& status) { FS_CHECK(status.ok(), "{}", status.message()); }
-
-  Exec& exec_;
-  const Model& target_;
-  EagleProbe probe_;
-  std::unique_ptr<Drafter> drafter_;
-  std::unique_ptr<KvCache> cache_;
-  Workspace target_workspace_, workspace_;
 };
 
 class EagleFixture {
  public:
-  EagleFixture() {
-    Result<std::unique_ptr<Model>> target = LoadModel(exec_, SourcePath("models/tiny/target"), {});
-    FS_CHECK(target.ok(), "{}", target.status().message());
-    target_ = *std::move(target);
-  }
+  EagleFixture() { target_ = LoadTarget(exec_, SourcePath("models/tiny/target")); }
 
   DrafterContext Context(const std::string& directory, const char* config = "{}",
                          int32_t tokens = 0) {

@@ -39,7 +39,7 @@ class EagleWeightsTest : public ::testing::Test, public EagleFixture {
     return MakerOf(name)(Context(dir.path(), config, tokens), nullptr).status();
   }
   Draft DraftOf(const std::string& directory, const std::string& name) {
-    const std::vector<int32_t> tokens = Tokens(30, 9);
+    const std::vector<int32_t> tokens = Text(30, 9);
     EaglePair pair(exec_, *target_, Context(directory), MakerOf(name));
     pair.Prefill(0, tokens);
     return pair.Propose(Query(0, tokens, 3));

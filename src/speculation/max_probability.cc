@@ -6,9 +6,9 @@
 
 namespace firesteel {
 
-float MaxProbability(std::span<float> logits) {
+float MaxProbability(std::span<float> logits, float otherwise) {
   const float max = logits[static_cast<size_t>(ArgMax(logits))];
-  if (!std::isfinite(max)) return 1;
+  if (!std::isfinite(max)) return otherwise;
   ExpWeights(logits, max, 1, logits);
   return static_cast<float>(1 / SumAtLeast(logits, 0));
 }

@@ -7,9 +7,9 @@
 
 namespace firesteel {
 
-// max softmax(logits). Overwrites `logits`. 1 when they are no numbers to speak of: then the argmax
-// is certain, as it is for sampling.
-float MaxProbability(std::span<float> logits);
+// max softmax(logits). Overwrites `logits`. `otherwise` when they are no numbers to speak of: 1
+// where the argmax is then certain, as it is for sampling.
+float MaxProbability(std::span<float> logits, float otherwise = 1);
 
 // Appends to draft->confidence the largest probability of the distribution that its last token was
 // drawn from; of the softmax where that was the argmax. It knows the distribution and not the draw,

@@ -12,6 +12,7 @@
 #include "model/config.h"
 #include "model/decoder_layer.h"
 #include "speculation/draft_token_internal.h"
+#include "speculation/drafter_checkpoint_internal.h"
 #include "speculation/make_internal.h"
 #include "speculation/max_probability_internal.h"
 #include "speculation/medusa_internal.h"
@@ -169,9 +170,7 @@ Draft Medusa::TreeDraft(const DraftQuery& query, int64_t row,
 
 Result<std::unique_ptr<Drafter>> Medusa::Load(const DrafterContext& context) {
   const std::string& directory = context.options.model;
-  if (directory.empty())
-    return InvalidArgument("medusa: no drafter checkpoint was named, expected a directory");
-  FS_ASSIGN(const Json json, ReadConfigJson(directory));
+  FS_ASSIGN(const Json json, ReadDrafterConfig(context, "medusa"));
   auto drafter = std::make_unique<Medusa>();
   FS_ASSIGN(drafter->always_greedy_, ReadAlwaysGreedy(context.config));
   const ModelInfo& target = context.target.info();

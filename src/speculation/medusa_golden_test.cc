@@ -7,7 +7,7 @@
 #include "model/test_golden.h"
 #include "speculation/drafter_test_support.h"
 
-namespace firesteel::drafter_test {
+namespace firesteel {
 namespace {
 
 TEST(MedusaGolden, DraftsEqualTheReference) {
@@ -62,4 +62,4 @@ TEST(MedusaGolden, DraftsEqualTheReference) {
 }
 
 }  // namespace
-}  // namespace firesteel::drafter_test
+}  // namespace firesteel

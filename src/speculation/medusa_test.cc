@@ -7,7 +7,7 @@
 #include "speculation/drafter_test_support.h"
 #include "speculation/medusa_internal.h"
 
-namespace firesteel::drafter_test {
+namespace firesteel {
 namespace {
 
 using ::testing::AllOf;
@@ -375,4 +375,4 @@ TEST_F(MedusaTest, WrongFilesAreOneSentence) {
 }
 
 }  // namespace
-}  // namespace firesteel::drafter_test
+}  // namespace firesteel
