@@ -134,19 +134,30 @@ class Eagle3(Drafter):
         """One pass of rows (g, token) at `positions`, which follow the rows `past` holds (a list of keys and values)."""
         name = "layers.0."
         z = np.concatenate([self.norm(self.embedding[tokens], name + "input_layernorm"), self.norm(g, name + "hidden_norm")], -1)
+        return self.layer(z, g, positions, past)
+
+    def layer(self, z, residual, positions, past):
+        """What the layer makes of its input z, seeing the rows of `past` and itself."""
         q, k, v = (self.heads(z, 0, which, positions) for which in "qkv")
         past.append((k, v))
         k, v = (np.concatenate(t) for t in zip(*past))
         visible = np.arange(len(k)) <= np.asarray(positions)[:, None]
-        return self.finish_layer(g, 0, attend(q, k, v, visible))
+        return self.finish_layer(residual, 0, attend(q, k, v, visible))
+
+    def fuse(self, features):
+        """The first g of a chain."""
+        return features @ self.weight("fc").T
+
+    def for_head(self, x):
+        return self.norm(x, "norm")
 
     def draft(self, features, tokens):
         n, past = len(features), []
-        x = self.row(features @ self.weight("fc").T, tokens[1:], np.arange(n), past)[-1:]
+        x = self.row(self.fuse(features), tokens[1:], np.arange(n), past)[-1:]
         hidden, logits, drafts = [], [], []
         while True:
             hidden.append(x[0])
-            logits.append(self.head_logits(self.norm(x[0], "norm")))
+            logits.append(self.head_logits(self.for_head(x[0])))
             drafts.append(int(self.ids(logits[-1].argmax())))
             if len(drafts) == self.size:
                 return {"hidden": np.array(hidden), "logits": np.array(logits), "tokens": drafts}

@@ -8,7 +8,7 @@ import numpy as np
 
 import golden
 import golden_drafters
-from golden import MODELS, OUT, attend
+from golden import MODELS, OUT
 
 TOPK, DEPTH, NODES = 3, 3, 10
 STEPS = 4
@@ -27,21 +27,13 @@ class Eagle(golden_drafters.Eagle3):
 
     def row(self, g, tokens, positions, past):
         u = np.concatenate([self.embedding[tokens], g], -1) @ self.weight("fc").T + self.tensors["fc.bias"]
-        q, k, v = (self.heads(u, 0, which, positions) for which in "qkv")
-        past.append((k, v))
-        k, v = (np.concatenate(t) for t in zip(*past))
-        return self.finish_layer(u, 0, attend(q, k, v, np.arange(len(k)) <= np.asarray(positions)[:, None]))
+        return self.layer(u, u, positions, past)
 
-    def draft(self, features, tokens):
-        n, past, hidden, logits, drafts = len(features), [], [], [], []
-        x = self.row(features, tokens[1:], np.arange(n), past)[-1:]
-        while True:
-            hidden.append(x[0])
-            logits.append(self.head_logits(x[0]))
-            drafts.append(int(logits[-1].argmax()))
-            if len(drafts) == self.size:
-                return {"hidden": np.array(hidden), "logits": np.array(logits), "tokens": drafts}
-            x = self.row(x, drafts[-1:], [n - 1 + len(drafts)], past)
+    def fuse(self, features):
+        return features
+
+    def for_head(self, x):
+        return x
 
 
 class Speculators(golden_drafters.Eagle3):
@@ -61,33 +53,19 @@ class Speculators(golden_drafters.Eagle3):
         name = "layers.0."
         residual = self.norm(g, name + "hidden_norm")
         z = np.concatenate([self.norm(self.embedding[tokens], name + "input_layernorm"), residual], -1)
-        q, k, v = (self.heads(z, 0, which, positions) for which in "qkv")
-        past.append((k, v))
-        k, v = (np.concatenate(t) for t in zip(*past))
-        visible = np.arange(len(k)) <= np.asarray(positions)[:, None]
-        return self.norm(self.finish_layer(residual, 0, attend(q, k, v, visible)), "norm")
+        return self.norm(self.layer(z, residual, positions, past), "norm")
 
-    def draft(self, features, tokens):
-        n, past, hidden, logits, drafts = len(features), [], [], [], []
-        x = self.row(self.fuse(features), tokens[1:], np.arange(n), past)[-1:]
-        while True:
-            hidden.append(x[0])
-            logits.append(self.head_logits(x[0]))
-            drafts.append(int(logits[-1].argmax()))
-            if len(drafts) == self.size:
-                return {"hidden": np.array(hidden), "logits": np.array(logits), "tokens": drafts}
-            x = self.row(x, drafts[-1:], [n - 1 + len(drafts)], past)
+    def for_head(self, x):
+        return x
 
 
 def log_probs(drafter, features, tokens, path):
     """Of the token behind `path`, which follows the anchor: over the draft vocabulary."""
-    is_eagle3 = not isinstance(drafter, Eagle)
     n, past = len(features), []
-    g = features @ drafter.weight("fc").T if is_eagle3 else features
-    x = drafter.row(g, tokens[1:], np.arange(n), past)[-1:]
+    x = drafter.row(drafter.fuse(features), tokens[1:], np.arange(n), past)[-1:]
     for i, token in enumerate(path):
         x = drafter.row(x, [token], [n + i], past)
-    logits = drafter.head_logits(drafter.norm(x[0], "norm") if is_eagle3 else x[0])
+    logits = drafter.head_logits(drafter.for_head(x[0]))
     return logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
 
 

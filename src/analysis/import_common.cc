@@ -96,8 +96,12 @@ std::string ConfigurationFromName(const std::string& name, Configuration* config
   return fmt::format("{}: the name ends in -st{}, so it drafts {} tokens", name, tokens, tokens);
 }
 
-std::string NextRunId(const Results& results) {
-  return fmt::format("R{}", results.runs.size() + 1);
+Run NewRun(const RunOrigin& origin, ResultFormat format, const Results& results) {
+  Run run;
+  run.id = fmt::format("R{}", results.runs.size() + 1);
+  run.origins = {origin};
+  run.origins.front().format = format;
+  return run;
 }
 
 Campaign& CampaignOf(const std::string& id, Results* results) {

@@ -35,8 +35,8 @@ Status ReadMeasures(const Json& object, std::string_view where, Run* run);
 // rule applied, "" without one.
 std::string ConfigurationFromName(const std::string& name, Configuration* configuration);
 
-// "R<n>" for the next run of these results.
-std::string NextRunId(const Results& results);
+// The next run of these results, "R<n>", read at `origin` in that format.
+Run NewRun(const RunOrigin& origin, ResultFormat format, const Results& results);
 // The campaign of that id, made when new.
 Campaign& CampaignOf(const std::string& id, Results* results);
 

@@ -97,10 +97,7 @@ bool IsSummaryCell(const Json& object) {
 }
 
 Status ImportOwnRun(const Json& object, const RunOrigin& origin, Results* results) {
-  Run run;
-  run.id = NextRunId(*results);
-  run.origins = {origin};
-  run.origins.front().format = ResultFormat::kNative;
+  Run run = NewRun(origin, ResultFormat::kNative, *results);
   run.raw = object;
   Configuration& configuration = run.configuration;
   configuration.name = ToolText(object, "configuration");
@@ -145,10 +142,7 @@ Status ImportOwnRun(const Json& object, const RunOrigin& origin, Results* result
 }
 
 Status ImportSummaryCell(const Json& object, const RunOrigin& origin, Results* results) {
-  Run run;
-  run.id = NextRunId(*results);
-  run.origins = {origin};
-  run.origins.front().format = ResultFormat::kSummary;
+  Run run = NewRun(origin, ResultFormat::kSummary, *results);
   run.raw = object;
   const std::string where =
       origin.line > 0 ? fmt::format("{}:{}", origin.file, origin.line) : origin.file;

@@ -59,11 +59,8 @@ Status ImportRow(const Json& row, const RunOrigin& origin, const std::string& ca
   const std::string where = RowWhere(origin, name.empty() ? "without a row_id" : name);
   if (!row.is_object() || !row.contains("metrics") || !row["metrics"].is_object())
     return InvalidArgument(fmt::format("{}: has no metrics, expected an object", where));
-  Run run;
-  run.id = NextRunId(*results);
-  run.origins = {origin};
+  Run run = NewRun(origin, ResultFormat::kReportTable, *results);
   run.origins.front().record = name;
-  run.origins.front().format = ResultFormat::kReportTable;
   run.campaign = campaign;
   run.scenario = ToolText(row, "scenario");
   run.quoted = quoted;
@@ -151,10 +148,7 @@ Status AddProse(const Json& table, const RunOrigin& origin, const std::string& c
       claim.metric = metric;
       claim.value = value.get<double>();
       if (claim.scenario.empty() || claim.concurrency == 0) continue;
-      Run run;
-      run.id = NextRunId(*results);
-      run.origins = {origin};
-      run.origins.front().format = ResultFormat::kReportTable;
+      Run run = NewRun(origin, ResultFormat::kReportTable, *results);
       run.campaign = campaign;
       run.scenario = claim.scenario;
       run.concurrency = claim.concurrency;

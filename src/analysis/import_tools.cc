@@ -163,10 +163,7 @@ bool IsSglangResult(const Json& object) {
 
 Status ImportVllm(const Json& object, const RunOrigin& origin, Results* results) {
   const std::string where = Where(origin);
-  Run run;
-  run.id = NextRunId(*results);
-  run.origins = {origin};
-  run.origins.front().format = ResultFormat::kVllm;
+  Run run = NewRun(origin, ResultFormat::kVllm, *results);
   run.raw = object;
   FS_TRY(ReadTotals(object, where, &run));
   FS_TRY(ReadMeasures(object, where, &run));
@@ -207,10 +204,7 @@ Status ImportVllm(const Json& object, const RunOrigin& origin, Results* results)
 
 Status ImportSglang(const Json& object, const RunOrigin& origin, Results* results) {
   const std::string where = Where(origin);
-  Run run;
-  run.id = NextRunId(*results);
-  run.origins = {origin};
-  run.origins.front().format = ResultFormat::kSglang;
+  Run run = NewRun(origin, ResultFormat::kSglang, *results);
   run.raw = object;
   FS_TRY(ReadTotals(object, where, &run));
   FS_TRY(ReadMeasures(object, where, &run));
