@@ -13,6 +13,8 @@ class Clock {
   static const Clock& Real();
 };
 
+constexpr double SecondsFromNs(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
 class ManualClock : public Clock {
  public:
   int64_t NowNs() const override { return now_ns_; }

@@ -7,6 +7,8 @@
 #include <memory>
 #include <thread>
 
+#include "base/clock.h"
+
 namespace firesteel {
 namespace {
 
@@ -26,7 +28,6 @@ int64_t RunDelayNs() {
   return delay;
 }
 
-double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
 }  // namespace
@@ -77,12 +78,12 @@ ClientHealth ClientMonitor::Finish(int64_t now_ns, int64_t waited_ns, int64_t ev
   health.lag_p50_ms = Ms(std::max(reads_.Percentile(50), ticks_.Percentile(50)));
   health.lag_p99_ms = Ms(std::max(reads_.Percentile(99), ticks_.Percentile(99)));
   health.lag_max_ms = Ms(std::max(reads_.max_ns(), ticks_.max_ns()));
-  health.wall_s = Seconds(now_ns - start_ns_);
-  health.busy_s = Seconds(std::max<int64_t>(0, now_ns - start_ns_ - waited_ns));
-  health.cpu_s = Seconds(ThreadCpuNs() - cpu_start_ns_);
+  health.wall_s = SecondsFromNs(now_ns - start_ns_);
+  health.busy_s = SecondsFromNs(std::max<int64_t>(0, now_ns - start_ns_ - waited_ns));
+  health.cpu_s = SecondsFromNs(ThreadCpuNs() - cpu_start_ns_);
   const int64_t delay_ns = RunDelayNs();
   health.withheld_s = delay_ns >= 0 && delay_start_ns_ >= 0
-                          ? Seconds(delay_ns - delay_start_ns_)
+                          ? SecondsFromNs(delay_ns - delay_start_ns_)
                           : std::max(0.0, health.busy_s - health.cpu_s);
   health.events = events;
   health.cpus = static_cast<int32_t>(std::thread::hardware_concurrency());

@@ -9,6 +9,7 @@
 
 #include "base/mapped_file.h"
 #include "bench/metrics_sampler.h"
+#include "bench/prometheus_text.h"
 #include "bench/scripted_server.h"
 
 namespace firesteel {

@@ -135,7 +135,7 @@ double DurationSeconds(const std::vector<RequestRecord>& records) {
     first = std::min(first, record.send_ns);
     last = std::max(last, record.done_ns);
   }
-  return static_cast<double>(last - first) * 1e-9;
+  return SecondsFromNs(last - first);
 }
 
 // After the run, since it costs more than a read takes.
@@ -213,7 +213,7 @@ Result<LoadResult> RunLoad(const LoadGeneratorOptions& caller_options,
   if (ApiKindOfPath(options.endpoint) == ApiKind::kSglang || options.rules == Dialect::kSglang) {
     const int64_t asked_ns = Clock::Real().NowNs();
     result.server_info = ServerInfo(server);
-    result.server_info_s = static_cast<double>(Clock::Real().NowNs() - asked_ns) * 1e-9;
+    result.server_info_s = SecondsFromNs(Clock::Real().NowNs() - asked_ns);
   }
   CountText(options.tokenizer, &result.records);
   NoteMissing(result.records, keys, &result.notes);

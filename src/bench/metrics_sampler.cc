@@ -1,10 +1,10 @@
 #include "bench/metrics_sampler.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <optional>
 
+#include "bench/prometheus_text.h"
 #include "net/http_client.h"
 
 namespace firesteel {
@@ -42,29 +42,6 @@ std::optional<double> ValueOf(const std::map<std::string, double>& sample, const
 }
 
 }  // namespace
-
-std::map<std::string, double> PrometheusSums(std::string_view text) {
-  std::map<std::string, double> sums;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.empty() || line.front() == '#') continue;
-    const size_t name_end = line.find_first_of("{ ");
-    if (name_end == std::string_view::npos) continue;
-    std::string_view rest = line.substr(name_end);
-    if (rest.front() == '{') {
-      const size_t close = rest.rfind('}');
-      if (close == std::string_view::npos) continue;
-      rest = rest.substr(close + 1);
-    }
-    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
-    double value = 0;
-    if (std::from_chars(rest.data(), rest.data() + rest.size(), value).ec != std::errc()) continue;
-    sums[std::string(line.substr(0, name_end))] += value;
-  }
-  return sums;
-}
 
 MetricsSampler::MetricsSampler(std::string base_url, std::string api_key, int64_t interval_ms)
     : base_url_(std::move(base_url)), api_key_(std::move(api_key)) {

@@ -6,17 +6,12 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/json.h"
 
 namespace firesteel {
-
-// Value of each family in Prometheus text, summed over its label sets. Lines that are no samples
-// are passed over.
-std::map<std::string, double> PrometheusSums(std::string_view text);
 
 class MetricsSampler {
  public:

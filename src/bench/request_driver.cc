@@ -60,7 +60,7 @@ class Driver {
     int64_t events = 0;
     for (size_t i = 0; i < next_; ++i) events += streams_[i]->events();
     result.client = monitor_->Finish(end_ns, client_.WaitedNs() - waited_before_ns, events);
-    result.client_duration_s = static_cast<double>(end_ns - start_ns_) * 1e-9;
+    result.client_duration_s = SecondsFromNs(end_ns - start_ns_);
     result.interrupted = interrupted_;
     ShowProgress(end_ns, true);
     records_.resize(next_);
@@ -188,11 +188,11 @@ class Driver {
     live.failed = failed_;
     live.in_flight = in_flight_.size();
     live.output_tokens = output_tokens_;
-    live.elapsed_s = static_cast<double>(now_ns - start_ns_) * 1e-9;
+    live.elapsed_s = SecondsFromNs(now_ns - start_ns_);
     if (now_ns - rate_since_ns_ >= 1000 * kNsPerMs) {
       const int64_t from_ns = rate_since_ns_ == 0 ? start_ns_ : rate_since_ns_;
       rate_ = static_cast<double>(output_tokens_ - rate_tokens_) /
-              (static_cast<double>(std::max<int64_t>(now_ns - from_ns, 1)) * 1e-9);
+              SecondsFromNs(std::max<int64_t>(now_ns - from_ns, 1));
       rate_since_ns_ = now_ns;
       rate_tokens_ = output_tokens_;
     }

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "base/clock.h"
+
 namespace firesteel {
 namespace {
 
@@ -50,8 +52,6 @@ auto ValueIn(const Table& table, std::string_view name) {
   return found;
 }
 
-double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
-
 }  // namespace
 
 const char* FailureName(Failure failure) { return NameIn(kFailures, failure); }
@@ -82,67 +82,67 @@ std::optional<int32_t> RequestRecord::InputTokens() const {
 
 std::optional<double> RequestRecord::Ttft() const {
   if (bursts.empty()) return std::nullopt;
-  return Seconds(bursts.front().time_ns - send_ns);
+  return SecondsFromNs(bursts.front().time_ns - send_ns);
 }
 
 std::optional<double> RequestRecord::TtftEvent() const {
   if (!event_ns) return std::nullopt;
-  return Seconds(*event_ns - send_ns);
+  return SecondsFromNs(*event_ns - send_ns);
 }
 
 std::optional<double> RequestRecord::TtftContent() const {
   if (!content_ns) return std::nullopt;
-  return Seconds(*content_ns - send_ns);
+  return SecondsFromNs(*content_ns - send_ns);
 }
 
 std::optional<double> RequestRecord::TtftSched() const {
   if (bursts.empty() || !sched_ns) return std::nullopt;
-  return Seconds(bursts.front().time_ns - *sched_ns);
+  return SecondsFromNs(bursts.front().time_ns - *sched_ns);
 }
 
 std::optional<double> RequestRecord::E2e() const {
   if (bursts.empty()) return std::nullopt;
-  return Seconds(bursts.back().time_ns - send_ns);
+  return SecondsFromNs(bursts.back().time_ns - send_ns);
 }
 
 std::optional<double> RequestRecord::E2eDone() const {
   if (done_ns == 0) return std::nullopt;
-  return Seconds(done_ns - send_ns);
+  return SecondsFromNs(done_ns - send_ns);
 }
 
 std::optional<double> RequestRecord::E2eSched() const {
   if (bursts.empty() || !sched_ns) return std::nullopt;
-  return Seconds(bursts.back().time_ns - *sched_ns);
+  return SecondsFromNs(bursts.back().time_ns - *sched_ns);
 }
 
 std::optional<double> RequestRecord::Tpot() const {
   const int32_t tokens = OutputTokens();
   if (bursts.empty() || tokens < 2) return std::nullopt;
-  return Seconds(bursts.back().time_ns - bursts.front().time_ns) / (tokens - 1);
+  return SecondsFromNs(bursts.back().time_ns - bursts.front().time_ns) / (tokens - 1);
 }
 
 std::optional<double> RequestRecord::TpotBurst() const {
   if (bursts.size() < 2) return std::nullopt;
   const int32_t later = OutputTokens() - bursts.front().tokens;
   if (later < 1) return std::nullopt;
-  return Seconds(bursts.back().time_ns - bursts.front().time_ns) / later;
+  return SecondsFromNs(bursts.back().time_ns - bursts.front().time_ns) / later;
 }
 
 std::optional<double> RequestRecord::ScheduleDelay() const {
   if (!sched_ns) return std::nullopt;
-  return Seconds(send_ns - *sched_ns);
+  return SecondsFromNs(send_ns - *sched_ns);
 }
 
 void RequestRecord::AppendItl(std::vector<double>* samples) const {
   for (size_t i = 1; i < bursts.size(); ++i) {
-    const double gap = Seconds(bursts[i].time_ns - bursts[i - 1].time_ns);
+    const double gap = SecondsFromNs(bursts[i].time_ns - bursts[i - 1].time_ns);
     for (int32_t k = 0; k < bursts[i].tokens; ++k) samples->push_back(gap / bursts[i].tokens);
   }
 }
 
 void RequestRecord::AppendIcl(std::vector<double>* samples) const {
   for (size_t i = 1; i < bursts.size(); ++i) {
-    samples->push_back(Seconds(bursts[i].time_ns - bursts[i - 1].time_ns));
+    samples->push_back(SecondsFromNs(bursts[i].time_ns - bursts[i - 1].time_ns));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/clock.h"
 #include "bench/request_record.h"
 #include "firesteel/status.h"
 
@@ -13,10 +14,8 @@ Json OrNull(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
-
 Json TimeJson(const std::optional<int64_t>& ns, int64_t origin_ns) {
-  return ns ? Json(Seconds(*ns - origin_ns)) : Json();
+  return ns ? Json(SecondsFromNs(*ns - origin_ns)) : Json();
 }
 
 int64_t ToNs(double seconds) { return std::llround(seconds * 1e9); }
@@ -117,16 +116,16 @@ Json RequestRecordJson(const RequestRecord& record, int64_t origin_ns) {
   json["e2el"] = OrNull(record.E2e());
   json["itls"] = itl;
   json["t_sched"] = TimeJson(record.sched_ns, origin_ns);
-  json["t_send"] = Seconds(record.send_ns - origin_ns);
+  json["t_send"] = SecondsFromNs(record.send_ns - origin_ns);
   json["t_conn"] = TimeJson(record.connect_ns, 0);
   json["t_head"] = TimeJson(record.head_ns, origin_ns);
   json["t_event"] = TimeJson(record.event_ns, origin_ns);
   json["t_content"] = TimeJson(record.content_ns, origin_ns);
-  json["t_done"] = record.done_ns == 0 ? Json() : Json(Seconds(record.done_ns - origin_ns));
+  json["t_done"] = record.done_ns == 0 ? Json() : Json(SecondsFromNs(record.done_ns - origin_ns));
   Json bursts = Json::array();
   for (const Burst& burst : record.bursts) {
     bursts.push_back(Json::array(
-        {Seconds(burst.time_ns - origin_ns), burst.tokens, burst.events, burst.text_bytes}));
+        {SecondsFromNs(burst.time_ns - origin_ns), burst.tokens, burst.events, burst.text_bytes}));
   }
   json["bursts"] = std::move(bursts);
   json["burst_basis"] = BurstBasisName(record.burst_basis);

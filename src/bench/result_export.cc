@@ -9,10 +9,10 @@
 #include <map>
 #include <numeric>
 
+#include "base/clock.h"
+
 namespace firesteel {
 namespace {
-
-double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 // One request as a tool sees it, in seconds.
 struct Seen {
@@ -37,7 +37,7 @@ std::vector<int64_t> EventTimes(const RequestRecord& record, int32_t ChunkTime::
 
 void SetGaps(Seen* seen) {
   for (size_t i = 1; i < seen->chunk_ns.size(); ++i) {
-    seen->itl.push_back(Seconds(seen->chunk_ns[i] - seen->chunk_ns[i - 1]));
+    seen->itl.push_back(SecondsFromNs(seen->chunk_ns[i] - seen->chunk_ns[i - 1]));
   }
 }
 
@@ -47,8 +47,8 @@ Seen AsVllm(const RequestRecord& r) {
   seen.ok = r.ok() && !r.chunks.empty();
   if (!seen.ok) return seen;
   seen.chunk_ns = EventTimes(r, &ChunkTime::events);
-  seen.ttft = Seconds(seen.chunk_ns.front() - r.send_ns);
-  seen.latency = Seconds(seen.chunk_ns.back() - r.send_ns);
+  seen.ttft = SecondsFromNs(seen.chunk_ns.front() - r.send_ns);
+  seen.latency = SecondsFromNs(seen.chunk_ns.back() - r.send_ns);
   SetGaps(&seen);
   seen.input = r.InputTokens().value_or(0);
   seen.output =
@@ -61,7 +61,7 @@ Seen AsSglang(const RequestRecord& r, bool generate) {
   seen.start_ns = r.send_ns;
   seen.ok = r.ok();
   if (!seen.ok) return seen;
-  seen.latency = Seconds(r.done_ns - r.send_ns);
+  seen.latency = SecondsFromNs(r.done_ns - r.send_ns);
   seen.input = r.planned_prompt_tokens.value_or(r.prompt_tokens.value_or(0));
   seen.output = r.completion_tokens.value_or(r.requested_tokens);
   if (generate) {
@@ -74,7 +74,7 @@ Seen AsSglang(const RequestRecord& r, bool generate) {
     return seen;
   }
   seen.chunk_ns = EventTimes(r, &ChunkTime::text_events);
-  if (!seen.chunk_ns.empty()) seen.ttft = Seconds(seen.chunk_ns.front() - r.send_ns);
+  if (!seen.chunk_ns.empty()) seen.ttft = SecondsFromNs(seen.chunk_ns.front() - r.send_ns);
   SetGaps(&seen);
   return seen;
 }
@@ -155,7 +155,8 @@ void AddDetails(const std::vector<Seen>& seen, const LoadResult& load, bool star
   (*json)["ttfts"] = PerRequest(seen, [](const Seen& s) { return s.ttft; });
   (*json)["itls"] = PerRequest(seen, [](const Seen& s) { return Json(s.itl); });
   if (start_times) {
-    (*json)["start_times"] = PerRequest(seen, [](const Seen& s) { return Seconds(s.start_ns); });
+    (*json)["start_times"] =
+        PerRequest(seen, [](const Seen& s) { return SecondsFromNs(s.start_ns); });
   }
   Json texts = Json::array(), errors = Json::array();
   for (const RequestRecord& r : load.records) {
@@ -173,7 +174,7 @@ int64_t BucketConcurrency(const std::vector<Seen>& seen) {
   std::map<int64_t, int64_t> seconds;
   for (const Seen& s : seen) {
     if (!s.ok) continue;
-    const double begin = Seconds(s.start_ns - first_ns);
+    const double begin = SecondsFromNs(s.start_ns - first_ns);
     for (auto at = static_cast<int64_t>(begin); at <= static_cast<int64_t>(begin + s.latency); ++at)
       ++seconds[at];
   }

@@ -9,6 +9,7 @@
 #include <limits>
 #include <set>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "bench/in_flight.h"
 #include "firesteel/version.h"
@@ -19,7 +20,6 @@ namespace {
 constexpr double kMs = 1000;
 constexpr size_t kKeptMessages = 3;
 
-double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 double PerSecond(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
 
 // Samples of every metric over some of the records.
@@ -37,7 +37,7 @@ class Samples {
     Put("e2e_sched_ms", r.E2eSched(), kMs);
     Put("schedule_delay_ms", r.ScheduleDelay(), kMs);
     if (client_queue) Put("client_queue_ms", r.ScheduleDelay(), kMs);
-    if (r.connect_ns) Put("connect_ms", Seconds(*r.connect_ns), kMs);
+    if (r.connect_ns) Put("connect_ms", SecondsFromNs(*r.connect_ns), kMs);
     if (const auto tpot = r.Tpot(); tpot && *tpot > 0) Put("tps_user", 1 / *tpot, 1);
     Put("output_tokens", static_cast<double>(r.OutputTokens()), 1);
     if (const auto n = r.InputTokens()) Put("input_tokens", static_cast<double>(*n), 1);
@@ -101,8 +101,8 @@ RunWindow WholeRun(const LoadResult& load, bool client_queue, int64_t origin_ns,
 RunWindow Part(const LoadResult& load, bool client_queue, int64_t origin_ns, int64_t from_ns,
                int64_t to_ns, std::span<const InFlightStep> steps) {
   RunWindow window;
-  window.start_s = Seconds(from_ns - origin_ns);
-  window.duration_s = Seconds(to_ns - from_ns);
+  window.start_s = SecondsFromNs(from_ns - origin_ns);
+  window.duration_s = SecondsFromNs(to_ns - from_ns);
   const auto inside = [&](int64_t t) { return t >= from_ns && t <= to_ns; };
   Samples samples;
   double output = 0;
@@ -241,8 +241,8 @@ void SetRate(const LoadResult& load, RunResult* run) {
     last_send = std::max(last_send, record.send_ns);
   }
   const double gaps = static_cast<double>(load.records.size() - 1);
-  run->requested_rate = PerSecond(gaps, Seconds(last_sched - first_sched));
-  run->achieved_rate = PerSecond(gaps, Seconds(last_send - first_send));
+  run->requested_rate = PerSecond(gaps, SecondsFromNs(last_sched - first_sched));
+  run->achieved_rate = PerSecond(gaps, SecondsFromNs(last_send - first_send));
 }
 
 void SetGoodput(const LoadResult& load, RunResult* run) {

@@ -4,56 +4,34 @@
 
 #include <charconv>
 
+#include "bench/prometheus_text.h"
+
 namespace firesteel {
 namespace {
 
 constexpr std::string_view kPrefix = "vllm:spec_decode_";
 constexpr size_t kMaxPositions = 1024;
 
-// The value of `name="…"` among the labels, "" when absent.
-std::string_view LabelValue(std::string_view labels, std::string_view name) {
-  const std::string key = std::string(name) + "=\"";
-  const size_t begin = labels.find(key);
-  if (begin == std::string_view::npos) return "";
-  const std::string_view rest = labels.substr(begin + key.size());
-  return rest.substr(0, rest.find('"'));
-}
-
-// Adds one sample line to the counters; false when it is none of theirs.
-bool AddSample(std::string_view line, SpecCounters* counters) {
-  if (!line.starts_with(kPrefix)) return false;
-  const size_t name_end = line.find_first_of("{ ");
-  if (name_end == std::string_view::npos) return false;
-  std::string_view name = line.substr(kPrefix.size(), name_end - kPrefix.size());
+// Adds a sample to the counters; false when it is none of theirs.
+bool AddSample(const PrometheusSample& sample, SpecCounters* counters) {
+  if (!sample.name.starts_with(kPrefix)) return false;
+  std::string_view name = sample.name.substr(kPrefix.size());
   if (name.ends_with("_total")) name.remove_suffix(6);
-  std::string_view labels;
-  std::string_view rest = line.substr(name_end);
-  if (rest.front() == '{') {
-    const size_t close = rest.rfind('}');
-    if (close == std::string_view::npos) return false;
-    labels = rest.substr(1, close - 1);
-    rest = rest.substr(close + 1);
-  }
-  rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
-  double value = 0;
-  if (std::from_chars(rest.data(), rest.data() + rest.size(), value).ec != std::errc())
-    return false;
-
   if (name == "num_drafts") {
-    counters->drafts += value;
+    counters->drafts += sample.value;
   } else if (name == "num_draft_tokens") {
-    counters->draft_tokens += value;
+    counters->draft_tokens += sample.value;
   } else if (name == "num_accepted_tokens") {
-    counters->accepted_tokens += value;
+    counters->accepted_tokens += sample.value;
   } else if (name == "num_accepted_tokens_per_pos") {
-    const std::string_view label = LabelValue(labels, "position");
+    const std::string_view label = sample.Label("position");
     size_t position = 0;
     if (std::from_chars(label.data(), label.data() + label.size(), position).ec != std::errc())
       return false;
     if (position >= kMaxPositions) return false;
     if (counters->accepted_per_position.size() <= position)
       counters->accepted_per_position.resize(position + 1);
-    counters->accepted_per_position[position] += value;
+    counters->accepted_per_position[position] += sample.value;
   } else {
     return false;
   }
@@ -101,13 +79,8 @@ std::vector<double> SpecCounters::AcceptancePerPosition() const {
 std::optional<SpecCounters> ParseSpecCounters(std::string_view text) {
   SpecCounters counters;
   bool found = false;
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    found |= AddSample(line, &counters);
-  }
+  ForEachSample(text,
+                [&](const PrometheusSample& sample) { found |= AddSample(sample, &counters); });
   if (!found) return std::nullopt;
   return counters;
 }

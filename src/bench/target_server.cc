@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <string_view>
 #include <thread>
 
 #include "base/clock.h"
 #include "bench/completion_stream.h"
+#include "bench/prometheus_text.h"
 #include "net/http_client.h"
 
 namespace firesteel {
@@ -26,23 +26,6 @@ HttpCall CallTo(const TargetServer& server, const char* method, const char* path
     call.headers.emplace_back("Authorization", "Bearer " + server.api_key);
   }
   return call;
-}
-
-// Sum over all label sets of a Prometheus counter; nullopt when the text has none.
-std::optional<double> SumOf(std::string_view text, std::string_view name) {
-  std::optional<double> sum;
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    const std::string line(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (!line.starts_with(name) || line.size() == name.size()) continue;
-    const char next = line[name.size()];
-    if (next != '{' && next != ' ') continue;
-    const size_t value = next == '{' ? line.rfind('}') : name.size();
-    if (value == std::string::npos) continue;
-    sum = sum.value_or(0) + std::strtod(line.c_str() + value + 1, nullptr);
-  }
-  return sum;
 }
 
 }  // namespace
@@ -113,7 +96,10 @@ Result<ServerCounters> FetchServerCounters(const TargetServer& server) {
             HttpClient::Fetch(CallTo(server, "GET", "/metrics")));
   if (response.status != 200) return counters;
   counters.spec = ParseSpecCounters(response.body);
-  counters.requests = SumOf(response.body, "vllm:request_success_total");
+  const auto sums = PrometheusSums(response.body);
+  if (const auto it = sums.find("vllm:request_success_total"); it != sums.end()) {
+    counters.requests = it->second;
+  }
   return counters;
 }
 

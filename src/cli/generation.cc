@@ -40,9 +40,7 @@ struct EventQueue {
   }
 };
 
-double SecondsSince(int64_t start_ns) {
-  return static_cast<double>(Clock::Real().NowNs() - start_ns) * 1e-9;
-}
+double SecondsSince(int64_t start_ns) { return SecondsFromNs(Clock::Real().NowNs() - start_ns); }
 
 }  // namespace
 

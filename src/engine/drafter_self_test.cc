@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/clock.h"
 #include "engine/batch_builder.h"
 #include "kernels/vocab_ops.h"
 #include "text/chat_template.h"
@@ -72,8 +73,7 @@ class SelfTest {
         if (c.done) Close(c);
       }
       std::erase_if(running_, [](const Continuation& c) { return c.done; });
-      result_.out_of_time =
-          static_cast<double>(parts_.clock.NowNs() - start_) * 1e-9 > kMostSeconds;
+      result_.out_of_time = SecondsFromNs(parts_.clock.NowNs() - start_) > kMostSeconds;
     }
     return result_;
   }

@@ -28,7 +28,7 @@ SchedulerOptions MakeSchedulerOptions(const EngineOptions& options, const Drafte
 class Stopwatch {
  public:
   explicit Stopwatch(const Clock& clock) : clock_(clock), start_(clock.NowNs()) {}
-  double Seconds() const { return static_cast<double>(clock_.NowNs() - start_) * 1e-9; }
+  double Seconds() const { return SecondsFromNs(clock_.NowNs() - start_); }
 
  private:
   const Clock& clock_;

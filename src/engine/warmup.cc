@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/batch_builder.h"
 
 namespace firesteel {
@@ -49,7 +50,7 @@ class WarmupStep {
     const int64_t start = parts_.clock.NowNs();
     FS_TRY(parts_.model.Forward(parts_.exec, batch_.View(parts_.drafter.info().feature_layers),
                                 parts_.cache, parts_.model_workspace, out));
-    forward_seconds_ = static_cast<double>(parts_.clock.NowNs() - start) * 1e-9;
+    forward_seconds_ = SecondsFromNs(parts_.clock.NowNs() - start);
     std::vector<CommittedRows> committed;
     std::vector<DraftQuery> queries;
     SamplingParams greedy;
@@ -86,7 +87,7 @@ class WarmupStep {
     const int64_t draft_start = parts_.clock.NowNs();
     FS_TRY(parts_.drafter.Propose(parts_.exec, queries, parts_.cache, parts_.draft_workspace,
                                   &drafts));
-    draft_seconds_ = static_cast<double>(parts_.clock.NowNs() - draft_start) * 1e-9;
+    draft_seconds_ = SecondsFromNs(parts_.clock.NowNs() - draft_start);
     return {};
   }
 
@@ -149,7 +150,7 @@ Result<StepCost> MeasureCost(const WarmupParts& parts, const EngineOptions& opti
   const int64_t start = parts.clock.NowNs();
   for (const int32_t size : sizes) {
     if (size > options.max_num_batched_tokens) continue;
-    const double elapsed = static_cast<double>(parts.clock.NowNs() - start) * 1e-9;
+    const double elapsed = SecondsFromNs(parts.clock.NowNs() - start);
     if (elapsed > kMostSeconds && verify.size() >= 2) break;
     const int runs = elapsed > kMostSeconds / 2 ? 1 : kRuns;
     FS_ASSIGN(const Measured m, Measure(parts, options, size, runs));

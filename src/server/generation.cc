@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "net/sse.h"
 
@@ -18,8 +19,6 @@ constexpr int32_t kDefaultCompletionTokens = 16;
 std::string NewId(bool chat) {
   return fmt::format("{}-{:016x}{:016x}", chat ? "chatcmpl" : "cmpl", RandomSeed(), RandomSeed());
 }
-
-double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 }  // namespace
 
@@ -131,18 +130,18 @@ void ApiGeneration::Measure(Part& part, const TokenEvent& event, int64_t now_ns)
   if (!event.tokens.empty()) {
     if (part.first_token_ns == 0) {
       part.first_token_ns = now_ns;
-      metrics.time_to_first_token.Observe(Seconds(now_ns - arrival_ns_));
+      metrics.time_to_first_token.Observe(SecondsFromNs(now_ns - arrival_ns_));
     } else {
-      metrics.inter_token.Observe(Seconds(now_ns - part.last_token_ns));
+      metrics.inter_token.Observe(SecondsFromNs(now_ns - part.last_token_ns));
     }
     part.last_token_ns = now_ns;
   }
   if (event.finish != FinishReason::kStop && event.finish != FinishReason::kLength) return;
-  metrics.e2e.Observe(Seconds(now_ns - arrival_ns_));
+  metrics.e2e.Observe(SecondsFromNs(now_ns - arrival_ns_));
   metrics.prompt_tokens.Observe(event.usage.prompt_tokens);
   metrics.generation_tokens.Observe(event.usage.completion_tokens);
   if (event.usage.completion_tokens > 1) {
-    metrics.time_per_output_token.Observe(Seconds(part.last_token_ns - part.first_token_ns) /
+    metrics.time_per_output_token.Observe(SecondsFromNs(part.last_token_ns - part.first_token_ns) /
                                           (event.usage.completion_tokens - 1));
   }
 }
